@@ -246,7 +246,7 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 		"h:99999":          "port 99999: want 1 to 65535",
 		"h:0":              "port 0: want 1 to 65535",
 		"h:1,":             "no host",
-		"h:1, h:1":         "is there twice",
+		"h:1, h:1":         "appears twice",
 	} {
 		if _, err := client.New(address); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q in it", address, err, want)

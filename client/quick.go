@@ -60,8 +60,8 @@ func (q *quick) close() {
 	}
 }
 
-// take returns a living connection that is idle, or a new one.
-func (q *quick) take(ctx context.Context, host string) (*quickConn, error) {
+// connection returns a living connection that is idle, or a new one.
+func (q *quick) connection(ctx context.Context, host string) (*quickConn, error) {
 	for {
 		q.mu.Lock()
 		conns := q.idle[host]
@@ -86,7 +86,7 @@ func (q *quick) take(ctx context.Context, host string) (*quickConn, error) {
 	return &quickConn{Conn: conn, in: bufio.NewReaderSize(conn, quickBuffer)}, nil
 }
 
-func (q *quick) put(host string, c *quickConn) {
+func (q *quick) keepIdle(host string, c *quickConn) {
 	c.since = time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,9 +97,9 @@ func (q *quick) put(host string, c *quickConn) {
 	q.idle[host] = append(q.idle[host], c)
 }
 
-// do makes one request and hands its answer to read, which reads all of it. left says
+// roundTrip makes one request and hands its answer to read, which reads all of it. left says
 // whether the whole request has left this process.
-func (q *quick) do(ctx context.Context, u *url.URL, k call, token string, body []byte, read func(*http.Response) error) (left bool, err error) {
+func (q *quick) roundTrip(ctx context.Context, u *url.URL, k call, token string, body []byte, read func(*http.Response) error) (left bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -107,7 +107,7 @@ func (q *quick) do(ctx context.Context, u *url.URL, k call, token string, body [
 	if u.Port() == "" {
 		host = net.JoinHostPort(u.Hostname(), "80")
 	}
-	c, err := q.take(ctx, host)
+	c, err := q.connection(ctx, host)
 	if err != nil {
 		return false, err
 	}
@@ -115,7 +115,7 @@ func (q *quick) do(ctx context.Context, u *url.URL, k call, token string, body [
 	keep := false
 	defer func() {
 		if stop() && keep {
-			q.put(host, c)
+			q.keepIdle(host, c)
 		} else {
 			c.Close()
 		}

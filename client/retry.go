@@ -216,7 +216,7 @@ func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, 
 		return nil
 	}
 	if c.quick != nil {
-		left, err := c.quick.do(ctx, u, k, c.token, body, func(res *http.Response) error {
+		left, err := c.quick.roundTrip(ctx, u, k, c.token, body, func(res *http.Response) error {
 			if res.StatusCode < 200 || res.StatusCode > 299 {
 				return readError(k.method, u, res)
 			}

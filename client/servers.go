@@ -36,7 +36,7 @@ func parseServers(list string) (*servers, error) {
 		}
 		for _, other := range s.all {
 			if other.base.String() == base.String() {
-				return nil, fmt.Errorf("server address %q: is there twice", text)
+				return nil, fmt.Errorf("server address %q: appears twice", text)
 			}
 		}
 		s.all = append(s.all, &server{base: base})

@@ -21,7 +21,7 @@ import (
 
 // A kind of filter is one package of the daemon's, one file of the settings', which are
 // checked where the daemon is not, and a line in each of the two lists of kinds. The daemon
-// is built with a kind that is not there, which has a parameter of its own, and has both in
+// is built with a kind that does not exist, which has a parameter of its own, and has both in
 // the settings, over HTTP, on disk, in its commands.
 func TestNewKindIsOnePackage(t *testing.T) {
 	t.Parallel()

@@ -98,7 +98,7 @@ func (t *Toolkit) onArchived(ctx context.Context, target string, steps func(*rol
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		for _, h := range hosts {
 			if !r.instance(h, t.program).Archived() {
 				return nil, fmt.Errorf("host %s has no archive\nhint: give a host the role mongodb in %s, or mongodb.uri", h.Name, t.inventory.From())

@@ -20,7 +20,7 @@ func (t *Toolkit) RenewCertificates(ctx context.Context) error {
 		return fleet.Usage(err)
 	}
 	t.renew = time.Now()
-	return t.do(ctx, "certificates:renew", func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, "certificates:renew", func(r *run) ([]fleet.Phase, error) {
 		if err := r.site.OpenBundles(); err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func (t *Toolkit) Plan(ctx context.Context) error {
 }
 
 func (t *Toolkit) deploy(ctx context.Context, target string) error {
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		if err := r.checkGiven(); err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func (t *Toolkit) InstallService(ctx context.Context) error {
 // InstallAll is all of the above, for the hosts of each role: everything a fleet needs before a
 // release.
 func (t *Toolkit) InstallAll(ctx context.Context) error {
-	return t.do(ctx, "install:all", func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, "install:all", func(r *run) ([]fleet.Phase, error) {
 		if err := r.checkGiven(); err != nil {
 			return nil, err
 		}

@@ -39,8 +39,8 @@ func (t *Toolkit) siteOptions(offline bool) site.Options {
 	}
 }
 
-// do makes a run with the phases from plan, and executes it.
-func (t *Toolkit) do(ctx context.Context, target string, plan func(*run) ([]fleet.Phase, error)) error {
+// execute makes a run with the phases from plan, and executes it.
+func (t *Toolkit) execute(ctx context.Context, target string, plan func(*run) ([]fleet.Phase, error)) error {
 	r, err := t.newRun(false)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (t *Toolkit) onServers(ctx context.Context, target, role string, steps func
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		if err := r.site.OpenBundles(); err != nil {
 			return nil, err
 		}
@@ -168,7 +168,7 @@ func (t *Toolkit) onAllDaemons(ctx context.Context, target string, steps func(*r
 }
 
 func (t *Toolkit) onDaemonsOf(ctx context.Context, target string, programs []program.Program, steps func(*rollout.Instance) ([]step.Step, error)) error {
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		if err := r.checkPrograms(programs); err != nil {
 			return nil, err
 		}
@@ -187,7 +187,7 @@ func (t *Toolkit) daemons(ctx context.Context, target string, rolling bool, step
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		p := r.phaseOf(t.program, hosts, always(func(i *rollout.Instance) ([]step.Step, error) { return steps(i), nil }), func(i *rollout.Instance, j *fleet.Job) {
 			j.Late = append(i.Bake(), i.Release.Folder.Healthy())
 			if more != nil {

@@ -75,7 +75,7 @@ func (t *Toolkit) pushSettings(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, target, func(r *run) ([]fleet.Phase, error) {
+	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
 		var phases []fleet.Phase
 		for _, p := range programs {
 			phases = append(phases, r.pushSettings(p, t.running(p)))

@@ -117,7 +117,7 @@ func open(o Options) (*Toolkit, error) {
 		fmt.Fprintln(o.Stderr, notice)
 	}
 	t.dialer = remote.New(login.Options{
-		Ask: t.ask(), Say: t.say, Secret: func(text string) { t.masker.Add(text) }, Getenv: o.Getenv,
+		Ask: t.prompter(), Say: t.say, Secret: func(text string) { t.masker.Add(text) }, Getenv: o.Getenv,
 	})
 	return t, nil
 }
@@ -128,8 +128,8 @@ func (t *Toolkit) Close() error {
 	return t.dialer.Close()
 }
 
-// ask returns a function that asks the person at the terminal for a secret; nil without a terminal.
-func (t *Toolkit) ask() func(context.Context, string) (string, error) {
+// prompter returns a function that asks the person at the terminal for a secret; nil without a terminal.
+func (t *Toolkit) prompter() func(context.Context, string) (string, error) {
 	ask := login.Terminal(t.o.Stdin, t.o.Stderr)
 	if ask == nil {
 		return nil

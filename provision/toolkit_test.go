@@ -115,7 +115,7 @@ downloader: {settings: {listen: "0.0.0.0:8001", worker: {concurrency: 5}}, setti
 	}
 	missing := strings.Replace(inventory, "\ndownloader: {settings:", "\ndownloader: {tokens_file: t.yaml, settings:", 1)
 	if _, _, err := tryOpen(t, missing, map[string]string{"down.yaml": ""}, nil); err == nil || !strings.Contains(err.Error(), "downloader.tokens_file: ") || !strings.Contains(err.Error(), "-program=uridownloader makes it") {
-		t.Errorf("a tokens file that is not there: %v", err)
+		t.Errorf("a tokens file that does not exist: %v", err)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 			"hosts: [{name: a, address: 10.0.0.1, settings: {uri_num_scale: 0}}]\n", nil, (*Toolkit).SettingsCheck,
 			"settings of host a)",
 		},
-		"tokens that are not there": {
+		"tokens that do not exist": {
 			"hosts: [{name: a, address: 10.0.0.1}]\ntokens_file: t.yaml\n", nil, nil, "hint: go tool mage settings:token",
 		},
 		"a malformed token": {
@@ -367,7 +367,7 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 		"a program that is none": {
 			"hosts: [{name: a, address: 127.0.0.1, port: 1}]\nrelease: {binary: hosts.yaml}\n", nil, (*Toolkit).Deploy, "hosts.yaml: it is not a program for Linux\nhint: ",
 		},
-		"a host's program that is not there": {
+		"a host's program that does not exist": {
 			"hosts: [{name: a, address: 127.0.0.1, port: 1, binary: 'x-{arch}'}]\n", nil, (*Toolkit).Get, "x-arm64: no such file or directory\nhint: -binary, or release.binary",
 		},
 		"a variable that is not set": {

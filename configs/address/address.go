@@ -53,7 +53,7 @@ func Reachable(listen string) string {
 }
 
 // Bind judges the addresses of a host that a server of it is bound to beside loopback, and
-// leaves each out that is loopback or there twice. faults says what is wrong with others.
+// leaves each out that is loopback or appears twice. faults says what is wrong with others.
 func Bind(addresses []string) (bind, faults []string) {
 	for _, text := range addresses {
 		ip, err := netip.ParseAddr(text)

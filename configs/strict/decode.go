@@ -14,8 +14,8 @@ import (
 )
 
 // decoder fills structs from a YAML document by their yaml tags. It differs from
-// the decoder of the YAML library in what it refuses (keys that are not there or
-// twice, values that are not there, documents after the first) and in naming the
+// the decoder of the YAML library in what it refuses (unknown or repeated
+// keys, empty values, documents after the first) and in naming the
 // file, the line and the whole key of every fault. It never prints a value that is
 // meant for a text field, which may be a secret.
 type decoder struct {
@@ -157,7 +157,7 @@ func (d *decoder) members(n *yaml.Node, path string, known []string, each func(k
 		key, value := n.Content[i], n.Content[i+1]
 		full := Join(path, key.Value)
 		if first, twice := seen[key.Value]; twice {
-			d.fault(key, full, "key is there twice, first in line %d", first)
+			d.fault(key, full, "key appears twice, first in line %d", first)
 			continue
 		}
 		seen[key.Value] = key.Line

@@ -74,7 +74,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	}
 	for _, want := range []string{
 		"some.yaml:1: nane: unknown key; did you mean name?", `some.yaml:2: wait: "3": want a time with its unit`, `some.yaml:3: server.port: "-1": want a whole number`,
-		"some.yaml:5: most: key is there twice, first in line 4", "some.yaml:6: pair.middle: unknown key; known: left, right", "some.yaml:6: pair.right: want 0 or more",
+		"some.yaml:5: most: key appears twice, first in line 4", "some.yaml:6: pair.middle: unknown key; known: left, right", "some.yaml:6: pair.right: want 0 or more",
 		"some.yaml:7: hosts: no value: want a list", "SOME_MOSTT: unknown variable; did you mean SOME_MOST?", `SOME_WAIT: "soon": want a time`,
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -44,11 +44,11 @@ func TestSystemSiteAsAJob(t *testing.T) {
 	p.start()
 	t.Cleanup(p.Kill)
 	p.must("", "job", "add", filepath.Join(p.dir, "site.yaml"))
-	// Pages 0 to 39, the links of which are 121 to the last that is not there, and a run of parse for each page.
+	// Pages 0 to 39, the links of which are 121 to the last that does not exist, and a run of parse for each page.
 	const missing = 3*(pages-1) + 3 - (pages - 1)
 	got := p.settled("site", 2*pages+missing)
 	if got["done"] != 2*pages || got["failed"] != missing {
-		t.Errorf("tasks: %v, want %d done and %d that are not there", got, 2*pages, missing)
+		t.Errorf("tasks: %v, want %d done and %d that do not exist", got, 2*pages, missing)
 	}
 	mu.Lock()
 	defer mu.Unlock()

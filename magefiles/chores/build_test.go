@@ -98,7 +98,7 @@ func copyTree(from, to string) error {
 func TestStatic(t *testing.T) {
 	t.Parallel()
 	if err := static(filepath.Join("testdata", "none")); err == nil {
-		t.Error("a file that is not there passes")
+		t.Error("a file that does not exist passes")
 	}
 	if err := static("build_test.go"); err == nil {
 		t.Error("a file that is no program passes")

@@ -152,6 +152,6 @@ func TestForegroundReportsExit(t *testing.T) {
 		t.Errorf("got %v, want exit status 3", err)
 	}
 	if err := foreground(exec.Command(filepath.Join(t.TempDir(), "none")), time.Second); err == nil {
-		t.Error("a program that is not there: no error")
+		t.Error("a program that does not exist: no error")
 	}
 }

@@ -48,7 +48,7 @@ func (r *report) read(in io.Reader) error {
 		if len(line) > 0 && (json.Unmarshal(line, &e) != nil || e.Action == "") {
 			fmt.Fprintf(r.out, "%s\n", bytes.TrimRight(line, "\r\n"))
 		} else if len(line) > 0 {
-			r.take(e)
+			r.handleEvent(e)
 		}
 		if err == io.EOF {
 			return nil
@@ -59,7 +59,7 @@ func (r *report) read(in io.Reader) error {
 	}
 }
 
-func (r *report) take(e event) {
+func (r *report) handleEvent(e event) {
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)

@@ -83,8 +83,8 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// get runs apt-get to its end, waiting for locks. Its error says what to do.
-func (s *System) get(ctx context.Context, h host.Host, args ...string) (string, error) {
+// aptGet runs apt-get to its end, waiting for locks. Its error says what to do.
+func (s *System) aptGet(ctx context.Context, h host.Host, args ...string) (string, error) {
 	if err := s.boot(ctx, h); err != nil {
 		return "", err
 	}
@@ -174,7 +174,7 @@ func (s *System) update(ctx context.Context, h host.Host) error {
 		return nil
 	}
 	step.Say(ctx, "apt: refreshing the lists of packages")
-	text, err := s.get(ctx, h, "update")
+	text, err := s.aptGet(ctx, h, "update")
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -60,7 +60,7 @@ func (s *System) install(ctx context.Context, h host.Host, packages []string) er
 		return err
 	}
 	step.Say(ctx, "apt: installing %s", strings.Join(packages, ", "))
-	_, err := s.get(ctx, h, append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)
+	_, err := s.aptGet(ctx, h, append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)
 	var f *fault
 	if errors.As(err, &f) && s.stale != nil {
 		if lists.MatchString(f.what) {

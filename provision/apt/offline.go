@@ -45,11 +45,11 @@ func (s *System) fromBundle(ctx context.Context, h host.Host, packages []string)
 		_, err = h.Run(ctx, host.Command{Script: fmt.Sprintf(index, staging), Root: true})
 	}
 	if err == nil {
-		_, err = s.get(ctx, h, onlyBundle("update")...)
+		_, err = s.aptGet(ctx, h, onlyBundle("update")...)
 	}
 	if err == nil {
 		step.Say(ctx, "apt: installing %s", strings.Join(packages, ", "))
-		_, err = s.get(ctx, h, onlyBundle(append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)...)
+		_, err = s.aptGet(ctx, h, onlyBundle(append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)...)
 	}
 	if err != nil {
 		return fmt.Errorf("bundle %s: %w", s.options.Bundle.name, err)
@@ -80,10 +80,10 @@ func (s *System) lacking(ctx context.Context, h host.Host, known string, debs []
 			return nil, err
 		}
 	}
-	if _, err := s.get(ctx, h, onlyBundle("update")...); err != nil {
+	if _, err := s.aptGet(ctx, h, onlyBundle("update")...); err != nil {
 		return nil, err
 	}
-	text, err := s.get(ctx, h, onlyBundle(append([]string{"install", "--no-install-recommends", "--no-remove", "--print-uris", "--"}, packages...)...)...)
+	text, err := s.aptGet(ctx, h, onlyBundle(append([]string{"install", "--no-install-recommends", "--no-remove", "--print-uris", "--"}, packages...)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("%w\nhint: a bundle must hold the packages and all that they need: go tool mage install:bundle", err)
 	}

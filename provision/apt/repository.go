@@ -161,7 +161,7 @@ func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key
 		}
 	}
 	step.Say(ctx, "apt: asking %s", r.URL)
-	_, err := s.get(ctx, h, "-oDir::Etc::sourcelist="+source.Path, "-oDir::Etc::sourceparts=-", "-oAPT::Get::List-Cleanup=0", "-oAPT::Update::Error-Mode=any", "update")
+	_, err := s.aptGet(ctx, h, "-oDir::Etc::sourcelist="+source.Path, "-oDir::Etc::sourceparts=-", "-oAPT::Get::List-Cleanup=0", "-oAPT::Update::Error-Mode=any", "update")
 	if err != nil {
 		// A broken entry makes every apt-get on the host fail.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

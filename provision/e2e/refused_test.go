@@ -34,7 +34,7 @@ func tryRefusedSettings(t *testing.T) {
 	}{
 		{"unknown key", "no_such_key: 1", fleet.CodeUsage, false, []string{"no_such_key", "hosts.yaml"}},
 		{"value out of range", "accept_error_rate: 2", fleet.CodeUsage, false, []string{"accept_error_rate", "hosts.yaml"}},
-		{"certificate that is not there", "tls: {cert_file: /etc/urifilter/none.pem, key_file: /etc/urifilter/none.key}", fleet.CodeFailed, false,
+		{"certificate that does not exist", "tls: {cert_file: /etc/urifilter/none.pem, key_file: /etc/urifilter/none.key}", fleet.CodeFailed, false,
 			[]string{"the release refuses the settings of the host", "/etc/urifilter/none.pem", "/etc/urifilter/urifilter.yaml is as it was before"}},
 		{"port in use", "listen: '0.0.0.0:8001'", fleet.CodeFailed, true,
 			[]string{"urifilter.socket cannot listen", "0.0.0.0:8001): Address already in use", "hint: ss -ltnp", "rolled back: release"}},

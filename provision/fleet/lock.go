@@ -122,7 +122,7 @@ func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost 
 		cancel()
 		<-asked
 	}
-	if err == nil && l.take() {
+	if err == nil && l.claim() {
 		return l, nil
 	}
 	l.release(context.WithoutCancel(ctx), time.Second)
@@ -135,8 +135,8 @@ func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost 
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// take marks the lock as ours unless it has already been lost.
-func (l *lock) take() bool {
+// claim marks the lock as ours unless it has already been lost.
+func (l *lock) claim() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ours = !l.early

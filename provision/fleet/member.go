@@ -187,7 +187,7 @@ func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]st
 	}
 	began := time.Now()
 	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: s.Title()})
-	r.Err = m.do(m.run.voice(m, phase)(ctx, s.Title()), m.host(phase), s, begun, &r)
+	r.Err = m.execute(m.run.voice(m, phase)(ctx, s.Title()), m.host(phase), s, begun, &r)
 	if r.Err != nil {
 		r.Status = statusOf(ctx, m, r.Err)
 	}
@@ -195,7 +195,7 @@ func (m *member) try(ctx context.Context, phase string, s step.Step, begun *[]st
 	return r
 }
 
-func (m *member) do(ctx context.Context, h host.Host, s step.Step, begun *[]step.Undoer, r *Result) (err error) {
+func (m *member) execute(ctx context.Context, h host.Host, s step.Step, begun *[]step.Undoer, r *Result) (err error) {
 	defer recovered(&err)
 	if err := ctx.Err(); err != nil {
 		return err

@@ -148,7 +148,7 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"host: []\n", "h.yaml:1: host: unknown key; did you mean hosts?"},
 		{"hosts:\n  - name: a\n    adress: b\n", "h.yaml:3: hosts[0].adress: unknown key; did you mean address?"},
-		{"hosts:\n  - name: a\n    name: b\n", "h.yaml:3: hosts[0].name: key is there twice, first in line 2"},
+		{"hosts:\n  - name: a\n    name: b\n", "h.yaml:3: hosts[0].name: key appears twice, first in line 2"},
 		{"hosts:\n  - name: a\n    settings: {redis: {adrs: []}}\n", "h.yaml:3: hosts[0].settings.redis.adrs: unknown key"},
 		{"settings: {limits: {items: many}}\n", `h.yaml:1: settings.limits.items: "many": want a whole number`},
 		{"settings: [1]\n", "h.yaml:1: settings: a list: want keys and values"},

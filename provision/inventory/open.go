@@ -97,7 +97,7 @@ func (s Source) usual() (path, notice string) {
 		return DefaultPath, ""
 	}
 	if fileExists(s.join(SandboxPath)) {
-		return SandboxPath, fmt.Sprintf("%s is not there: using %s, the throw-away hosts of this machine", DefaultPath, SandboxPath)
+		return SandboxPath, fmt.Sprintf("%s does not exist: using %s, the throw-away hosts of this machine", DefaultPath, SandboxPath)
 	}
 	return "", ""
 }

@@ -141,7 +141,7 @@ func (i *Inventory) validateHosts(f *faults) {
 		for m, role := range h.Roles {
 			f.oneOf(fmt.Sprintf("%sroles[%d]", key, m), role, i.roles()...)
 			if slices.Contains(h.Roles[:m], role) {
-				f.add(fmt.Sprintf("%sroles[%d]", key, m), "%s: is there twice", role)
+				f.add(fmt.Sprintf("%sroles[%d]", key, m), "%s: appears twice", role)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Wis
 		}
 		return &step.Change{Summary: "edit " + configPath, Diff: diff.Masked(configPath, now.Content, text), Apply: func(ctx context.Context) error {
 			if !there {
-				return fmt.Errorf("%s: it is not there, though the packages are installed\nhint: apt-get install --reinstall mongodb-org-server", configPath)
+				return fmt.Errorf("%s does not exist, though the packages are installed\nhint: apt-get install --reinstall mongodb-org-server", configPath)
 			}
 			wish := now
 			wish.Content = text

@@ -196,7 +196,7 @@ func TestSystemUsers(t *testing.T) {
 	}
 	wrong := account{daemon.name, "wrong"}
 	for _, as := range []account{wrong, daemon} { // made, then changed
-		if err := s.put(t.Context(), h, admin, as, bson.A{}); err != nil {
+		if err := s.upsertUser(t.Context(), h, admin, as, bson.A{}); err != nil {
 			t.Fatal(err)
 		}
 	}

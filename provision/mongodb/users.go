@@ -144,7 +144,7 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 		return err
 	}
 	if s.ping(ctx, h, admin) != nil {
-		err := s.put(ctx, h, account{}, admin, bson.A{role("userAdminAnyDatabase", "admin")})
+		err := s.upsertUser(ctx, h, account{}, admin, bson.A{role("userAdminAnyDatabase", "admin")})
 		if code(err) == unauthorized {
 			return fmt.Errorf("%s asks for a password that the toolkit does not know: other applications have users in it%s", s.options.Unit, elsewhere)
 		}
@@ -156,7 +156,7 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 	for _, name := range s.options.More {
 		roles = append(roles, role("readWrite", name))
 	}
-	if err := s.put(ctx, h, admin, daemon, roles); err != nil {
+	if err := s.upsertUser(ctx, h, admin, daemon, roles); err != nil {
 		return fmt.Errorf("user %s: %w", DaemonUser, err)
 	}
 	return nil
@@ -166,8 +166,8 @@ func role(name, database string) bson.D {
 	return bson.D{{Key: "role", Value: name}, {Key: "db", Value: database}}
 }
 
-// put creates a user, or sets the password and the roles of an existing one.
-func (s *Server) put(ctx context.Context, h host.Host, as, user account, roles bson.A) error {
+// upsertUser creates a user, or sets the password and the roles of an existing one.
+func (s *Server) upsertUser(ctx context.Context, h host.Host, as, user account, roles bson.A) error {
 	return s.call(ctx, h, as, func(ctx context.Context, c *mongo.Client) error {
 		command := func(verb string) error {
 			return c.Database("admin").RunCommand(ctx, bson.D{

@@ -69,7 +69,7 @@ func (s *placing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 	}
 	return &step.Change{Summary: fmt.Sprintf("write %s: %s", s.place.Pair, why), Apply: func(ctx context.Context) error {
 		s.before = now
-		return s.certificates.put(ctx, h, s.place, s.hostName, s.names, now)
+		return s.certificates.install(ctx, h, s.place, s.hostName, s.names, now)
 	}}, nil
 }
 
@@ -140,8 +140,8 @@ func (p Place) file(path, content, group string) host.File {
 	return host.File{Path: path, Content: content, Mode: 0o640, Group: group}
 }
 
-// put writes the files, and has them loaded.
-func (c *Certificates) put(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) error {
+// install writes the files, and has them loaded.
+func (c *Certificates) install(ctx context.Context, h host.Host, p Place, hostName string, names []string, now map[string]host.File) error {
 	ca, pair := "", now[p.Pair].Content
 	var err error
 	if c.own() {

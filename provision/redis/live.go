@@ -49,8 +49,8 @@ type errDown struct{ said string }
 
 func (e errDown) Error() string { return e.said }
 
-// ask sends commands and returns their replies. The first fault ends it.
-func (c client) ask(ctx context.Context, commands ...string) ([]string, error) {
+// send sends commands and returns their replies. The first fault ends it.
+func (c client) send(ctx context.Context, commands ...string) ([]string, error) {
 	var in strings.Builder
 	if c.password != "" {
 		in.WriteString("AUTH " + quoteArg(c.password) + "\n")
@@ -108,7 +108,7 @@ func (c client) config(ctx context.Context, keys ...string) (map[string]string, 
 	for _, key := range keys {
 		commands = append(commands, "CONFIG GET "+key)
 	}
-	replies, err := c.ask(ctx, commands...)
+	replies, err := c.send(ctx, commands...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (c client) config(ctx context.Context, keys ...string) (map[string]string, 
 
 // info asks for a section of INFO.
 func (c client) info(ctx context.Context, section string) (map[string]string, error) {
-	replies, err := c.ask(ctx, "INFO "+section)
+	replies, err := c.send(ctx, "INFO "+section)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (c client) info(ctx context.Context, section string) (map[string]string, er
 func (c client) ready(ctx context.Context) error {
 	begun := time.Now()
 	for {
-		_, err := c.ask(ctx, "PING")
+		_, err := c.send(ctx, "PING")
 		if err == nil {
 			return nil
 		}
@@ -172,7 +172,7 @@ func (c client) appendOnly(ctx context.Context) error {
 		return err
 	}
 	if now["appendonly"] != "yes" {
-		if _, err := c.ask(ctx, "CONFIG SET appendonly yes"); err != nil {
+		if _, err := c.send(ctx, "CONFIG SET appendonly yes"); err != nil {
 			return fmt.Errorf("appendonly: %w", err)
 		}
 	}
@@ -212,7 +212,7 @@ func (c client) foreign(ctx context.Context) (string, error) {
 	}
 	cursor := "0"
 	for range 64 { // a sample of some thousand keys
-		replies, err := c.ask(ctx, "SCAN "+cursor+" COUNT 500")
+		replies, err := c.send(ctx, "SCAN "+cursor+" COUNT 500")
 		if err != nil {
 			return "", err
 		}

@@ -70,7 +70,7 @@ func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string,
 	if st.password != "" {
 		open := c
 		open.password = ""
-		if _, err := open.ask(ctx, "PING"); err == nil {
+		if _, err := open.send(ctx, "PING"); err == nil {
 			return "it asks for no password", nil
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Server) proof() step.Proof {
 		open := c
 		open.password = ""
 		var auth errAuth
-		if _, err := open.ask(ctx, "PING"); !errors.As(err, &auth) {
+		if _, err := open.send(ctx, "PING"); !errors.As(err, &auth) {
 			return fmt.Errorf("%s: it answers without a password", s.product.name)
 		}
 		return s.old(ctx, c)

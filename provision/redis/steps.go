@@ -120,7 +120,7 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 		return err
 	}
 	if !st.installed {
-		return fmt.Errorf("%s: it is not there\nhint: see whether the package %s was removed in part: apt-get install --reinstall %[2]s", s.product.main, s.product.pkg)
+		return fmt.Errorf("%s does not exist\nhint: see whether the package %s was removed in part: apt-get install --reinstall %[2]s", s.product.main, s.product.pkg)
 	}
 	if !st.Active {
 		// It must run as it was set up before, to take over what it has on disk.
@@ -179,7 +179,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 		return err
 	}
 	if st.password != "" && c.password == "" {
-		if _, err := c.ask(ctx, "CONFIG SET requirepass "+quoteArg(st.password)); err != nil {
+		if _, err := c.send(ctx, "CONFIG SET requirepass "+quoteArg(st.password)); err != nil {
 			return fmt.Errorf("requirepass: %w", err)
 		}
 		c.password = st.password
@@ -193,7 +193,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 		if d.key == "port" && c.tls == "" || d.key == "tls-port" && c.tls != "" {
 			continue // a server that changes it loses the line to us; a restart does it
 		}
-		_, err := c.ask(ctx, "CONFIG SET "+d.key+" "+quoteArg(d.value))
+		_, err := c.send(ctx, "CONFIG SET "+d.key+" "+quoteArg(d.value))
 		switch {
 		case err == nil:
 		case strings.Contains(err.Error(), "Unsupported CONFIG") || strings.Contains(err.Error(), "immutable") || strings.Contains(err.Error(), "Unknown option"):
@@ -220,7 +220,7 @@ func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, erro
 	}
 	without := c
 	without.password = ""
-	if _, err := without.ask(ctx, "PING"); err == nil {
+	if _, err := without.send(ctx, "PING"); err == nil {
 		c.password = ""
 	}
 	return c, nil

@@ -23,7 +23,7 @@ func (s *Server) place() pki.Place {
 			if err != nil || !st.Active || st.tlsPort == 0 {
 				return err // the step of the service starts it with the files
 			}
-			_, err = s.client(h, st).ask(ctx, "CONFIG SET tls-ca-cert-file "+quoteArg(s.product.authority()), "CONFIG SET tls-cert-file "+quoteArg(s.product.certificate()))
+			_, err = s.client(h, st).send(ctx, "CONFIG SET tls-ca-cert-file "+quoteArg(s.product.authority()), "CONFIG SET tls-cert-file "+quoteArg(s.product.certificate()))
 			if err != nil {
 				return fmt.Errorf("%s does not take the certificate: %w\nhint: systemctl restart %s on the host does; its log says why", s.product.name, err, s.product.unit)
 			}

@@ -37,7 +37,7 @@ func TestNoKey(t *testing.T) {
 	h := hostOf(s)
 	h.IdentityFile = filepath.Join(m.home, "gone")
 	if _, err = m.dial(t, h); !strings.Contains(err.Error(), h.IdentityFile) {
-		t.Errorf("an identity file that is not there: got %v", err)
+		t.Errorf("an identity file that does not exist: got %v", err)
 	}
 }
 

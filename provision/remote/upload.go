@@ -89,7 +89,7 @@ func (s *stage) prepare(ctx context.Context) error {
 	s.file = folder + stageName + base + "-" + newWord()[len("urifilter-"):]
 	script := fmt.Sprintf(`umask 077
 d=%s t=%s
-[ -d "$t" ] || { echo "the folder $t is not there" >&2; exit 1; }
+[ -d "$t" ] || { echo "the folder $t does not exist" >&2; exit 1; }
 [ %d = 1 ] || mkdir -p "$d" || exit
 find "$d" -maxdepth 1 -name %s -mmin +2 -exec rm -f {} + || exit
 for f in "$d" "$t"; do LC_ALL=C df -Pk "$f" | tail -n 1; done`,

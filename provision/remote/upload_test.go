@@ -92,7 +92,7 @@ func TestUploadFaults(t *testing.T) {
 		u    host.Upload
 		want string
 	}{
-		{host.Upload{Source: source, Size: 100_000, Path: dir + "/gone/file"}, "the folder " + dir + "/gone is not there"},
+		{host.Upload{Source: source, Size: 100_000, Path: dir + "/gone/file"}, "the folder " + dir + "/gone does not exist"},
 		{host.Upload{Source: source, Size: 100_001, Path: old}, "its source has 100000 bytes, and 100001 were promised"},
 		{host.Upload{Source: source, Size: 100_000, Path: "file"}, "want an absolute path"},
 		{host.Upload{Source: source, Size: 100_000, Path: old, Owner: "nobody-of-that-name"}, "nobody-of-that-name"},

@@ -23,12 +23,12 @@ type ledger struct {
 }
 
 // watch puts a step whose change the daemon must be restarted for under the ledger.
-func (l *ledger) watch(s step.Wish) step.Wish { return l.put(s, &l.pending) }
+func (l *ledger) watch(s step.Wish) step.Wish { return l.enter(s, &l.pending) }
 
 // record puts a step under the ledger whose change a reload makes known.
-func (l *ledger) record(s step.Wish) step.Wish { return l.put(s, &l.reread) }
+func (l *ledger) record(s step.Wish) step.Wish { return l.enter(s, &l.reread) }
 
-func (l *ledger) put(s step.Wish, notes *[]string) step.Wish {
+func (l *ledger) enter(s step.Wish, notes *[]string) step.Wish {
 	n := noted{Wish: s, ledger: l, notes: notes}
 	if undoer, can := s.(step.Undoer); can {
 		return entered{n, undoer}
@@ -118,7 +118,7 @@ func (l *ledger) rollBack(ctx context.Context, h host.Host, cause error, title s
 	var said []string
 	var failed []error
 	for {
-		s, ok := l.take(title)
+		s, ok := l.pop(title)
 		if !ok {
 			return strings.Join(said, "; "), errors.Join(failed...)
 		}
@@ -131,7 +131,7 @@ func (l *ledger) rollBack(ctx context.Context, h host.Host, cause error, title s
 	}
 }
 
-func (l *ledger) take(title string) (step.Undoer, bool) {
+func (l *ledger) pop(title string) (step.Undoer, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kept {

@@ -77,7 +77,7 @@ func TestLockOfFolderThatGoes(t *testing.T) {
 	}
 	lock.Close()
 	if err := <-waited; !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v, want that it is not there", err)
+		t.Errorf("got %v, want that it does not exist", err)
 	}
 	if exists(dir) {
 		t.Error("the folder is there again")

@@ -50,6 +50,6 @@ func TestLimits(t *testing.T) {
 	}
 	none := limit{name: "kept", path: filepath.Join(t.TempDir(), "none"), least: 1}
 	if err := none.raise(t.TempDir()); err == nil {
-		t.Error("a limit that is not there is raised")
+		t.Error("a limit that does not exist is raised")
 	}
 }

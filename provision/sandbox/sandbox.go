@@ -64,7 +64,7 @@ type Sandbox struct {
 	changed atomic.Bool
 }
 
-// Up makes the hosts that are not there yet and starts those that are down; it returns
+// Up makes the hosts that do not exist yet and starts those that are down; it returns
 // when all are booted and take SSH connections. What could not be made whole is removed,
 // unless it was there before.
 func Up(ctx context.Context, o Options) (*Sandbox, error) {

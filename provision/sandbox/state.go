@@ -88,7 +88,7 @@ func (st state) write(dir string) error {
 	return writeFile(filepath.Join(dir, "state.json"), append(text, '\n'), 0o600)
 }
 
-// add takes up hosts that are not there yet.
+// add takes up hosts that do not exist yet.
 func (st *state) add(specs []Spec) error {
 	for _, spec := range specs {
 		if spec.Release == "" {

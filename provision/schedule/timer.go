@@ -98,12 +98,12 @@ func (s *Schedule) register(ctx context.Context, h host.Host) error {
 	}
 	out, err := h.Run(ctx, host.Command{Script: strings.Join(words, " "), Root: true, OK: []int{noProgram}})
 	if err == nil && out.Code == noProgram {
-		return fmt.Errorf("%s is not there\nhint: go tool mage deploy", s.Binary)
+		return fmt.Errorf("%s does not exist\nhint: go tool mage deploy", s.Binary)
 	}
 	return err
 }
 
-// noProgram is the shell's exit code for a program that is not there.
+// noProgram is the shell's exit code for a program that does not exist.
 const noProgram = 127
 
 // noTimer is the step after which no timer runs. Its units stay, disabled.

@@ -15,7 +15,7 @@ var ErrNoPassword = errors.New("no password yet")
 
 // PasswordFile is the step of a host with a program that calls a server, such as Redis: it puts the
 // password into a file there, for root and group alone. password is asked in each look; it may
-// return ErrNoPassword, in a plan of what is not there yet.
+// return ErrNoPassword, in a plan of what does not exist yet.
 func PasswordFile(server, path, group string, password func(ctx context.Context) (string, error)) step.Wish {
 	return step.NewWish(strings.ToLower(server)+": password for the daemon", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		change := &step.Change{Summary: "write " + path}

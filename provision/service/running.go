@@ -21,7 +21,7 @@ type Daemon struct {
 	Health *Health
 	// Read are the files that it reads when it starts, beside those that its settings name
 	// and that it reads again upon a reload: tokens, certificate and key. Globs are
-	// allowed; files that are not there are no matter.
+	// allowed; files that do not exist are no matter.
 	Read []string
 	// Pending tells what steps before have changed, or in a plan would: why the daemon is
 	// to be restarted, and why it is to be reloaded. "" is nothing.

@@ -198,7 +198,7 @@ func statusIn(text string) (s Status, exact bool) {
 		m[of[paragraph]+key] = value
 	}
 	exact = m["LoadState"] != ""
-	// A number that is not there is 0, as a daemon that never ran has it.
+	// A number that is missing is 0, as a daemon that never ran has it.
 	number := func(key string) int64 {
 		n, _ := strconv.ParseUint(m[key], 10, 64)
 		if n > 1<<62 {

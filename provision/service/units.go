@@ -32,7 +32,7 @@ type Units struct {
 	MemoryMax string
 	OpenFiles int
 	// Ahead tells, in a plan, that the settings of the host are not yet what they will be;
-	// then, and where the program is not there yet, Wanted settings give the units, as
+	// then, and where the program does not exist yet, Wanted settings give the units, as
 	// this version has them.
 	Ahead  func() bool
 	Wanted func(ctx context.Context) (program.Settings, error)
@@ -128,7 +128,7 @@ func (r *registering) Look(ctx context.Context, h host.Host) (*step.Change, erro
 	}
 	differs, diff, there := false, "", !u.Ahead()
 	if there {
-		differs, diff, there, err = u.ask(ctx, h)
+		differs, diff, there, err = u.compareUnits(ctx, h)
 	}
 	if !there && err == nil {
 		differs, diff, err = u.foresee(ctx, now)
@@ -169,11 +169,11 @@ func (u *Units) said(err error) error {
 
 const (
 	wouldChange = 3   // the exit code of a dry run that found a difference
-	noProgram   = 127 // that of the shell for a program that is not there
+	noProgram   = 127 // that of the shell for a program that does not exist
 )
 
-// ask has the program compare its units with those of the host. False: it is not there.
-func (u *Units) ask(ctx context.Context, h host.Host) (differs bool, diff string, there bool, err error) {
+// compareUnits has the program compare its units with those of the host. False: it does not exist.
+func (u *Units) compareUnits(ctx context.Context, h host.Host) (differs bool, diff string, there bool, err error) {
 	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}})
 	if err != nil {
 		return false, "", true, u.said(err)

@@ -17,7 +17,7 @@ const localHeader = `# Tokens of the daemons, for go tool mage settings:push. It
 # a token itself is shown once, when go tool mage settings:token makes it.
 `
 
-// MakeToken adds a token to the operator's tokens file, which is made if it is not there,
+// MakeToken adds a token to the operator's tokens file, which is made if it does not exist,
 // and returns its secret, which is kept nowhere. Scopes are some of those allowed. A name that is there needs replace; its
 // old secret ends when the file is pushed.
 func MakeToken(path, name string, scopes, allowed []string, replace bool) (secret string, err error) {

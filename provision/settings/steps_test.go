@@ -46,7 +46,7 @@ func TestSystemOnAHost(t *testing.T) {
 		t.Errorf("on a host that is not prepared: %v", err)
 	}
 	h.Sh(t, "groupadd --system urifilter && install -d -m 0750 -o root -g urifilter /etc/urifilter && rm -f /etc/urifilter/*")
-	if _, err := hosttest.Apply(t, h, steps(f)); err == nil || !strings.Contains(err.Error(), "operator.token is not there\nhint: go tool mage install:env makes it") {
+	if _, err := hosttest.Apply(t, h, steps(f)); err == nil || !strings.Contains(err.Error(), "operator.token does not exist\nhint: go tool mage install:env makes it") {
 		t.Errorf("without a token of its own: %v", err)
 	}
 	h.Sh(t, "umask 077; seq 100 | sha256sum | cut -c1-64 >/etc/urifilter/operator.token")

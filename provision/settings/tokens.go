@@ -101,7 +101,7 @@ func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error
 		Diff:    diff.Masked(path, now.Content, file.Content),
 		Apply: func(ctx context.Context) error {
 			if missing != "" {
-				return fmt.Errorf("%s is not there\nhint: go tool mage install:env makes it", missing)
+				return fmt.Errorf("%s does not exist\nhint: go tool mage install:env makes it", missing)
 			}
 			s.path, s.before, s.wasManaged = path, now, managedNow
 			return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f)

@@ -50,7 +50,7 @@ func Of(root *yaml.Node, from string) Values {
 		return v
 	}
 	for _, leaf := range yamledit.Leaves(root) {
-		v.put(leaf.Key, yamledit.Plain(leaf.Value), from)
+		v.set(leaf.Key, yamledit.Plain(leaf.Value), from)
 	}
 	return v
 }
@@ -59,7 +59,7 @@ func Of(root *yaml.Node, from string) Values {
 func (v Values) Over(others Values) Values {
 	v.all = slices.Clone(v.all)
 	for _, o := range others.all {
-		v.put(o.key, o.node, o.from)
+		v.set(o.key, o.node, o.from)
 	}
 	return v
 }
@@ -71,7 +71,7 @@ func (v *Values) Set(key string, to any, from string) error {
 		return err
 	}
 	v.all = slices.Clone(v.all)
-	v.put(key, node, from)
+	v.set(key, node, from)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (v Values) Has(keys ...string) bool {
 	return slices.ContainsFunc(v.all, func(x value) bool { return slices.Contains(keys, x.key) })
 }
 
-func (v *Values) put(key string, node *yaml.Node, from string) {
+func (v *Values) set(key string, node *yaml.Node, from string) {
 	x := value{key, node, from}
 	if i := slices.IndexFunc(v.all, func(x value) bool { return x.key == key }); i >= 0 {
 		v.all[i] = x

@@ -21,7 +21,7 @@ type Wish interface {
 	Step
 	// Look compares the host with the wish without changing anything, as a plan does
 	// too: also on a host where steps before it have not been applied (a package that
-	// is not there yet, a user that does not exist). Nil and no error: as wished. It is
+	// does not exist yet, a user that does not exist). Nil and no error: as wished. It is
 	// asked again after the change was applied and must then return nil, unless that
 	// change is an act.
 	Look(ctx context.Context, h host.Host) (*Change, error)

@@ -125,7 +125,7 @@ func render(path []string, value *yaml.Node, indent int) []string {
 	}
 	data, err := yaml.Dump(nested(path, value), yaml.WithV3Defaults(), yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err != nil {
-		return nil // Apply finds that the key is not there
+		return nil // Apply finds that the key does not exist
 	}
 	all := lines(string(data))
 	for i, line := range all {

@@ -177,7 +177,7 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
 	err = j.asking(ctx, b.Filter, func(f *engine.Filter) error {
 		b.hash(l, f)
-		if err := j.ask(ctx, b, f); err != nil {
+		if err := j.apply(ctx, b, f); err != nil {
 			return err
 		}
 		added := 0
@@ -221,7 +221,7 @@ func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.F
 	}
 }
 
-func (j *Judge) ask(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
+func (j *Judge) apply(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
 	start := time.Now()
 	b.Counts = Counts{All: len(b.keys)}
 	switch b.op {

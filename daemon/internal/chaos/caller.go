@@ -83,15 +83,15 @@ func (r *round) newCaller(name string, memory int, daemons []*daemon, doubt clie
 func (c *caller) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		b := c.round.pools[c.memory].choose(c.rnd, c.round.elapsed())
-		c.ask(ctx, b, c.rnd.IntN(8) == 0)
+		c.makeCall(ctx, b, c.rnd.IntN(8) == 0)
 		pause(ctx, time.Duration(c.rnd.IntN(c.round.campaign.pace()))*time.Millisecond)
 	}
 	c.asker.close()
 }
 
-// ask makes one call and notes what came of it. A call is not broken off when the round
+// makeCall makes one call and notes what came of it. A call is not broken off when the round
 // ends: what became of it is to be known.
-func (c *caller) ask(ctx context.Context, b batch, look bool) {
+func (c *caller) makeCall(ctx context.Context, b batch, look bool) {
 	ctx = context.WithoutCancel(ctx)
 	texts := b.texts(c.round.seed)
 	before := c.lives()

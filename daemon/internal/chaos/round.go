@@ -207,7 +207,7 @@ func (r *round) askForAll() error {
 				for _, look := range []bool{true, false} {
 					told := problem.OutcomeUnknown // as of a connection that a fault has cut, and nobody has used since
 					for try := 0; try < 10 && told == problem.OutcomeUnknown; try++ {
-						last.ask(context.Background(), batch{filter, items[:size]}, look)
+						last.makeCall(context.Background(), batch{filter, items[:size]}, look)
 						told = last.calls[len(last.calls)-1].Told
 					}
 					if told != "" {

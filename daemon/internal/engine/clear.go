@@ -76,7 +76,7 @@ func (e *Engine) replace(old *Filter, spec Spec, set Set) *Filter {
 	if old != nil && old.Spec == spec {
 		f.life = old.life
 	}
-	e.put(f)
+	e.serve(f)
 	return f
 }
 

@@ -145,7 +145,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 	f := e.newFilter(spec, set)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.put(f)
+	e.serve(f)
 	return f
 }
 
@@ -153,8 +153,8 @@ func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 	return &Filter{Spec: spec, Set: set, bound: spec.Bound(), uris: uris(spec), life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
 }
 
-// put serves a filter. The caller holds mu.
-func (e *Engine) put(f *Filter) {
+// serve serves a filter. The caller holds mu.
+func (e *Engine) serve(f *Filter) {
 	if was := e.name[f.Name]; was != nil && e.id[was.ID] == was {
 		delete(e.id, was.ID) // made again by another daemon, perhaps with another id
 	}

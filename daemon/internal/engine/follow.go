@@ -9,12 +9,12 @@ func (e *Engine) Follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case change := <-e.store.Changes():
-			e.take(change)
+			e.apply(change)
 		}
 	}
 }
 
-func (e *Engine) take(change Change) {
+func (e *Engine) apply(change Change) {
 	switch {
 	case change.Bad != nil:
 		e.confine(*change.Bad)

@@ -62,8 +62,8 @@ func (h *hop) arm(reason Reason, d time.Duration) {
 	h.timer = time.AfterFunc(d, func() { h.cancel(&stop{reason, fmt.Sprintf("nothing for %s", d)}) })
 }
 
-// ask sends the request and waits for the header of the answer.
-func (h *hop) ask() (*http.Response, *Error) {
+// send sends the request and waits for the header of the answer.
+func (h *hop) send() (*http.Response, *Error) {
 	h.mu.Lock()
 	h.arm(TimeoutConnect, h.w.r.Connect)
 	h.mu.Unlock()
@@ -235,8 +235,8 @@ func (h *hop) remote() string {
 	return h.address
 }
 
-// again waits until a request that was sent may be sent once more, over another connection.
-func (h *hop) again(conn net.Conn) {
+// waitToResend waits until a request that was sent may be sent once more, over another connection.
+func (h *hop) waitToResend(conn net.Conn) {
 	h.mu.Lock()
 	wait := h.sent && h.at != reading && h.w.r.Again != nil
 	if wait {
@@ -275,7 +275,7 @@ func (h *hop) trace() *httptrace.ClientTrace {
 		TLSHandshakeDone:  func(tls.ConnectionState, error) { locked(func(now time.Time) { h.spent.TLS += now.Sub(h.shook) }) },
 		WroteHeaders:      func() { locked(func(time.Time) { h.sent = true }) },
 		GotConn: func(info httptrace.GotConnInfo) {
-			h.again(info.Conn)
+			h.waitToResend(info.Conn)
 			locked(func(now time.Time) {
 				if h.at == reading {
 					return

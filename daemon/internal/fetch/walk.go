@@ -59,7 +59,7 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 	}
 	for {
 		h := newHop(w, ctx, cancel)
-		answer, e := h.ask()
+		answer, e := h.send()
 		if e != nil {
 			return nil, e
 		}

@@ -210,7 +210,7 @@ func (p *parser) object(depth, at int) *Error {
 }
 
 // closeObject sorts the members open[mine:] of an object and moves them to members.
-// It is not ok if a key is there twice.
+// It is not ok if a key appears twice.
 func (c *canonizer) closeObject(id, mine, end int) (twice []byte, ok bool) {
 	compare := func(a, b member) int {
 		return compareUTF16(c.keys[a.key:a.keyEnd], c.keys[b.key:b.keyEnd])

@@ -89,7 +89,7 @@ func (r *NearRequest) decode(p *parser, lim NearLimits) *Error {
 			return err
 		}
 		if slices.Contains(seen, name) {
-			return p.fault(DuplicateField, at, "member %s is there twice", name)
+			return p.fault(DuplicateField, at, "member %s appears twice", name)
 		}
 		seen = append(seen, name)
 		switch name {
@@ -217,7 +217,7 @@ func (r *NearRequest) document(p *parser, lim NearLimits) *Error {
 			return p.fault(UnknownField, at, "a document's member %q is unknown; known are %s and %s", shown(key), fieldID, fieldText)
 		}
 		if name == fieldID && hasID || name == fieldText && text != nil {
-			return p.fault(DuplicateField, at, "member %s is there twice", name)
+			return p.fault(DuplicateField, at, "member %s appears twice", name)
 		}
 		value := p.pos
 		kind, err := p.kind()

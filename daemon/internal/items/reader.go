@@ -188,7 +188,7 @@ func (r *Reader) cut(l *List) error {
 		}
 		if end > start {
 			before := l.mark()
-			if err := r.take(l, start, end); err != nil {
+			if err := r.addLine(l, start, end); err != nil {
 				if !r.lim.Skip {
 					return err
 				}
@@ -214,8 +214,8 @@ func (r *Reader) passLong(body []byte) (whole bool) {
 	return true
 }
 
-// take adds the line l.body[start:end], which is not empty.
-func (r *Reader) take(l *List, start, end int) *Error {
+// addLine adds the line l.body[start:end], which is not empty.
+func (r *Reader) addLine(l *List, start, end int) *Error {
 	if r.format == Lines {
 		if r.lim.itemTooLarge(end - start) {
 			return r.tooLong(start)

@@ -145,7 +145,7 @@ func (r *Request) member(p *parser, seen *fields, key []byte, at int) *Error {
 		return p.fault(UnknownField, at, "member %q is unknown; known are %s (or %s), %s (or %s), %s, %s, %s%s",
 			shown(key), fieldFilter, fieldFilterShort, fieldList, fieldListShort, fieldToken, fieldExpire, fieldInvalid, seen.more())
 	case *met == name:
-		return p.fault(DuplicateField, at, "member %s is there twice", name)
+		return p.fault(DuplicateField, at, "member %s appears twice", name)
 	case *met != "":
 		return p.fault(DuplicateField, at, "%s and %s are two names of one member: give one of them", *met, name)
 	}

@@ -71,7 +71,7 @@ func TestBadRequest(t *testing.T) {
 		{`{"filter_typeid":1,"uri_list":[],"url":1}`, UnknownField, 33, `"url" is unknown; known are filter_typeid (or filter), uri_list (or items), access_token, expire, invalid`},
 		{`{"filter":1}`, MissingField, -1, "member uri_list (or items) is missing"},
 		{`{"items":[]}`, MissingField, -1, "member filter_typeid (or filter) is missing"},
-		{`{"filter":1,"items":[],"filter":1}`, DuplicateField, 23, "member filter is there twice"},
+		{`{"filter":1,"items":[],"filter":1}`, DuplicateField, 23, "member filter appears twice"},
 		{`{"filter":1,"items":[],"filter_typeid":1}`, DuplicateField, 23, "filter and filter_typeid are two names of one member: give one of them"},
 		{`{"uri_list":["a"],"filter":1,"items":["a"]}`, DuplicateField, 29, "uri_list and items are two names of one member"},
 		{`{"filter":null,"items":[]}`, WrongType, 10, "filter: found null"},

@@ -111,7 +111,7 @@ func (s *Set) insertOnce(ctx context.Context, o rowkey.Ordered, id uint64, again
 		return notSent(err)
 	}
 	err = s.inPieces(ctx, o.Keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
-		return s.take(ctx, c, piece, id, over, mark)
+		return s.assign(ctx, c, piece, id, over, mark)
 	})
 	if err != nil || !again {
 		return err

@@ -144,8 +144,8 @@ func (s *Set) appendInsert(b []byte, keys []bloom.Hash, batch uint64, ended []ui
 	return append(rowkey.AppendNumbers(b, ended), ", values(batch), batch) returning k, batch"...)
 }
 
-// take gives keys to a batch with one statement, and visits those that are the batch's then.
-func (s *Set) take(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, ended []uint64, visit func(row []byte)) error {
+// assign gives keys to a batch with one statement, and visits those that are the batch's then.
+func (s *Set) assign(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, ended []uint64, visit func(row []byte)) error {
 	statement := string(s.appendInsert(make([]byte, 0, 256+len(keys)*rowkey.Bytes+len(ended)*21), keys, batch, ended))
 	var row sql.RawBytes
 	if ended == nil {

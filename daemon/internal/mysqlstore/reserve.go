@@ -69,7 +69,7 @@ func (r *reserving) once(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		got, err := r.take(ctx, tx, known)
+		got, err := r.claimFree(ctx, tx, known)
 		if err != nil {
 			return err
 		}
@@ -134,14 +134,14 @@ func (r *reserving) open(ctx context.Context, tx *sql.Tx) (known bool, err error
 	return true, err
 }
 
-// take takes what is free, and still is.
-func (r *reserving) take(ctx context.Context, tx *sql.Tx, known bool) (got []bloom.Hash, err error) {
+// claimFree takes what is free, and still is.
+func (r *reserving) claimFree(ctx context.Context, tx *sql.Tx, known bool) (got []bloom.Hash, err error) {
 	ended := r.ended
 	if known || ended != nil {
 		ended = append(ended, numberOf(r.id)) // what it holds is given once more
 	}
 	for piece := range slices.Chunk(r.free, r.set.store.pieceOf()) {
-		err := r.set.take(ctx, tx, piece, numberOf(r.id), ended, func(row []byte) {
+		err := r.set.assign(ctx, tx, piece, numberOf(r.id), ended, func(row []byte) {
 			if i := r.o.Find(row); i >= 0 {
 				r.fresh[i] = true
 			}

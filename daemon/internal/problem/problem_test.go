@@ -20,7 +20,7 @@ func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range Table() {
 		if seen[e.Code] {
-			t.Errorf("%s is there twice", e.Code)
+			t.Errorf("%s appears twice", e.Code)
 		}
 		seen[e.Code] = true
 		if !regexp.MustCompile(`^[a-z][a-z0-9_]+$`).MatchString(e.Code) || !regexp.MustCompile(`^[A-Z]+$`).MatchString(e.RESP) || e.Exit != 1 {

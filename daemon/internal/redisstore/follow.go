@@ -51,7 +51,7 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		}
 	}
 	for name, text := range all {
-		if err := s.take(ctx, name, text, func() bool { return s.syncedSince(epoch) }); err != nil {
+		if err := s.serveEntry(ctx, name, text, func() bool { return s.syncedSince(epoch) }); err != nil {
 			return err
 		}
 	}
@@ -65,9 +65,9 @@ func (s *Store) syncedSince(epoch uint64) bool {
 	return err == nil && now == epoch
 }
 
-// take serves the filter of an entry that is new in the registry, in the place of the one of
+// serveEntry serves the filter of an entry that is new in the registry, in the place of the one of
 // its name, if there is one; but not if, when it has been read, valid denies that it is whole.
-func (s *Store) take(ctx context.Context, name, text string, valid func() bool) error {
+func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() bool) error {
 	f, lost, err := s.load(ctx, name, text)
 	if registry.AsDamaged(err) {
 		if q, known := s.registry.Quarantine(name, text, err); !known {

@@ -219,7 +219,7 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 					return err
 				}
 			default: // cleared or re-created; what this one has is of no use
-				if err := s.take(ctx, mine.Spec.Name, text, func() bool { return true }); err != nil && !errors.Is(err, insync.ErrLost) {
+				if err := s.serveEntry(ctx, mine.Spec.Name, text, func() bool { return true }); err != nil && !errors.Is(err, insync.ErrLost) {
 					return err
 				}
 			}

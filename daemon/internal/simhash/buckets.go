@@ -130,7 +130,7 @@ func (t *table) bucket(print uint64) *bucket {
 }
 
 // least is the smallest of the buckets that a fingerprint is in if it is anywhere; nil if one of
-// them is not there.
+// them does not exist.
 func (all tables) least(print uint64) *bucket {
 	var least *bucket
 	for i := range all {

@@ -123,7 +123,7 @@ func (x *Index) near(q Query, near []Near) Answer {
 	return a
 }
 
-// address is that of a document with fingerprint number ref, none if it is not there.
+// address is that of a document with fingerprint number ref, none if it does not exist.
 func (x *Index) address(ref uint32, id []byte) uint32 {
 	if ref == none {
 		return none
@@ -149,7 +149,7 @@ func (x *Index) Add(q Query, near []Near, remembered func()) Answer {
 	if x.cameNear(q, seen) {
 		a = x.near(q, near)
 	}
-	if x.put(q.Document) {
+	if x.insertDocument(q.Document) {
 		remembered()
 	}
 	return a
@@ -172,10 +172,10 @@ func (x *Index) cameNear(q Query, seen uint64) bool {
 func (x *Index) Put(doc Document) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.put(doc)
+	return x.insertDocument(doc)
 }
 
-func (x *Index) put(doc Document) bool {
+func (x *Index) insertDocument(doc Document) bool {
 	ref, there := x.find(doc.Fingerprint)
 	if !there {
 		ref = uint32(x.prints.n)

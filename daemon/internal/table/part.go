@@ -79,7 +79,7 @@ func (p *part) set(at int, was, hi, lo, deadline, now uint64) error {
 		if was <= now && p.dead > 0 {
 			p.dead--
 		}
-		p.put(at, hi, lo, deadline)
+		p.fillSlot(at, hi, lo, deadline)
 		return nil
 	}
 	for extra := 0; (p.used+1)*100 > int(p.homes)*p.fullLoad || !p.insert(at, hi, lo, deadline); extra += pageBytes {
@@ -105,7 +105,7 @@ func (p *part) insert(at int, hi, lo, deadline uint64) bool {
 		return false
 	}
 	copy(p.mem[(at+1)*p.width:(end+1)*p.width], p.mem[at*p.width:end*p.width])
-	p.put(at, hi, lo, deadline)
+	p.fillSlot(at, hi, lo, deadline)
 	p.used++
 	return true
 }
@@ -187,7 +187,7 @@ func (p *part) copyTo(next *part, now uint64) bool {
 		if at = max(at, next.home(hi)); at >= next.slots-1 {
 			return false
 		}
-		next.put(at, hi, lo, d)
+		next.fillSlot(at, hi, lo, d)
 		next.used++
 		at++
 	}

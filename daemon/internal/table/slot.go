@@ -50,8 +50,8 @@ func (p *part) deadline(at int) uint64 {
 	return binary.LittleEndian.Uint64(p.mem[at+keyBytes-3:]) >> 24
 }
 
-// put fills a slot.
-func (p *part) put(at int, hi, lo, deadline uint64) {
+// fillSlot fills a slot.
+func (p *part) fillSlot(at int, hi, lo, deadline uint64) {
 	s := p.mem[at*p.width:][:p.width]
 	binary.LittleEndian.PutUint64(s[7:], hi) // its lowest byte is overwritten
 	binary.LittleEndian.PutUint64(s, lo)

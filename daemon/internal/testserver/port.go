@@ -20,7 +20,7 @@ func Free(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))
-		if take(t, addr) {
+		if claim(t, addr) {
 			return addr
 		}
 	}
@@ -28,8 +28,8 @@ func Free(t testing.TB) string {
 	return ""
 }
 
-// take takes an address for the test, unless another has it, or listens there.
-func take(t testing.TB, addr string) bool {
+// claim takes an address for the test, unless another has it, or listens there.
+func claim(t testing.TB, addr string) bool {
 	claim, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return false

@@ -11,7 +11,7 @@ func TestFree(t *testing.T) {
 	var addr string
 	t.Run("test", func(t *testing.T) {
 		addr = Free(t)
-		if take(t, addr) {
+		if claim(t, addr) {
 			t.Errorf("%s is another's before a server listens there", addr)
 		}
 		l, err := net.Listen("tcp", addr)
@@ -21,7 +21,7 @@ func TestFree(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if take(t, addr) {
+		if claim(t, addr) {
 			t.Errorf("%s is another's when the server has ended", addr)
 		}
 	})
@@ -29,13 +29,13 @@ func TestFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if take(t, addr) {
+	if claim(t, addr) {
 		t.Errorf("%s is taken, where a server listens", addr)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !take(t, addr) {
+	if !claim(t, addr) {
 		t.Errorf("%s is not free after the test", addr)
 	}
 }

@@ -67,7 +67,7 @@ func singleProcess(name string, text []byte) (program.Settings, error) {
 		Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
 		Reread:   []string{c.TLS.CertFile, c.TLS.KeyFile},
 		Packages: append(python(c), chromium(c)...),
-		Ask:      ask,
+		Ask:      askMaster,
 		AskOnHost: func(ctx context.Context, h host.Host, path, token string) error {
 			return askOnHost(ctx, h, path, c.URL(), token)
 		},
@@ -146,8 +146,8 @@ func nobody() string { return "toolkit-probe-" + strings.ToLower(rand.Text()) }
 // unknown is the master's word for a job that its store does not have.
 const unknown = "unknown_job"
 
-// ask wants the master to look into its store.
-func ask(ctx context.Context, d program.Daemon) error {
+// askMaster wants the master to look into its store.
+func askMaster(ctx context.Context, d program.Daemon) error {
 	path := "/api/v1/jobs/" + nobody()
 	a, err := d.Call(ctx, http.MethodGet, path, "")
 	if err != nil {

@@ -36,7 +36,7 @@ func TestWhatAMasterIsAsked(t *testing.T) {
 		"it is something else":    {program.Answer{Status: 404, Body: "404 page not found"}, "404 Not Found: 404 page not found"},
 		"it takes all for jobs":   {program.Answer{Status: 200, Body: `{}`}, "200 OK: {}"},
 	} {
-		err := ask(t.Context(), answers{t, c.say})
+		err := askMaster(t.Context(), answers{t, c.say})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}

@@ -19,9 +19,9 @@ import (
 // patience is how long the command line on a host may take for one request.
 const patience = 5 * time.Second
 
-// ask does filter requests. A filter that is full refuses them, and that is no fault of
+// askFilter does filter requests. A filter that is full refuses them, and that is no fault of
 // the release.
-func ask(ctx context.Context, d program.Daemon, filter string) error {
+func askFilter(ctx context.Context, d program.Daemon, filter string) error {
 	err := probe(ctx, d.Host(), func(ctx context.Context, item string) (bool, error) { return isNew(ctx, d, filter, item) })
 	var answered *program.Problem
 	if errors.As(err, &answered) && answered.Status == http.StatusInsufficientStorage {

@@ -38,7 +38,7 @@ func parse(name string, text []byte) (program.Settings, error) {
 		s.BitMaps = append(s.BitMaps, spec.Name)
 	}
 	if filter := probed(c); filter != "" {
-		s.Ask = func(ctx context.Context, d program.Daemon) error { return ask(ctx, d, filter) }
+		s.Ask = func(ctx context.Context, d program.Daemon) error { return askFilter(ctx, d, filter) }
 		s.AskOnHost = func(ctx context.Context, h host.Host, path, token string) error {
 			return probe(ctx, h.Name(), askOnHost(h, path, c.URL(), filter, token))
 		}

@@ -46,9 +46,9 @@ func newVault(o Options) *vault {
 // ErrNobody means that a secret is in no variable and that nobody can be prompted.
 var ErrNobody = errors.New("there is no terminal to ask for it")
 
-// get returns a secret: from an earlier call, from the variable, or from a
+// secret returns a secret: from an earlier call, from the variable, or from a
 // prompt. A refused secret is not returned again.
-func (v *vault) get(ctx context.Context, w wish, variable, prompt string) (string, error) {
+func (v *vault) secret(ctx context.Context, w wish, variable, prompt string) (string, error) {
 	select {
 	case v.turn <- struct{}{}:
 	case <-ctx.Done():

@@ -94,7 +94,7 @@ func (l *login) password(ctx context.Context) (string, error) {
 		return "", errSent
 	}
 	defer l.patience.pause()()
-	text, err := l.d.vault.get(ctx, l.wish(), l.t.passwordEnv, fmt.Sprintf("Password of %s@%s", l.t.user, l.t.name))
+	text, err := l.d.vault.secret(ctx, l.wish(), l.t.passwordEnv, fmt.Sprintf("Password of %s@%s", l.t.user, l.t.name))
 	if err != nil {
 		l.local = fmt.Errorf("password of %s: %w", l.t.user, err)
 		return "", l.local
@@ -112,7 +112,7 @@ func (l *login) wish() wish { return wish{kindLogin, l.t.user + "@" + l.t.name} 
 func (l *login) answer(ctx context.Context, instruction string, questions []string, echos []bool) ([]string, error) {
 	var answers []string
 	for i, question := range questions {
-		ask := l.ask
+		ask := l.promptFor
 		if !echos[i] && !codeWord.MatchString(question) {
 			ask = func(ctx context.Context, _ string) (string, error) { return l.password(ctx) }
 		}
@@ -127,7 +127,7 @@ func (l *login) answer(ctx context.Context, instruction string, questions []stri
 
 var codeWord = regexp.MustCompile(`(?i)\b(code|otp|token|one-time|pin|passcode|factor|duo|yubikey)\b`)
 
-func (l *login) ask(ctx context.Context, question string) (string, error) {
+func (l *login) promptFor(ctx context.Context, question string) (string, error) {
 	defer l.patience.pause()()
 	prompt := fmt.Sprintf("%s@%s: %s", l.t.user, l.t.name, strings.TrimRight(question, ": "))
 	if l.d.o.Ask == nil {
@@ -137,7 +137,7 @@ func (l *login) ask(ctx context.Context, question string) (string, error) {
 	// The answer to the same question may differ next time: nothing is remembered.
 	w := wish{kindOther, prompt}
 	defer l.d.vault.forget(w)
-	return l.d.vault.get(ctx, w, "", prompt)
+	return l.d.vault.secret(ctx, w, "", prompt)
 }
 
 // fault returns why the login failed.

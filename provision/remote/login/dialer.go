@@ -138,7 +138,7 @@ func Told(ctx context.Context, name string, err error) error {
 // prompt. It prompts once per run; after RefuseSudoPassword it returns an error. The error is
 // ErrNobody if nobody can be prompted.
 func (d *Dialer) SudoPassword(ctx context.Context, t Target, host string) (string, error) {
-	return d.vault.get(ctx, sudoWish(t, host), t.sudoEnv, fmt.Sprintf("Password of %s for sudo on %s", t.user, host))
+	return d.vault.secret(ctx, sudoWish(t, host), t.sudoEnv, fmt.Sprintf("Password of %s for sudo on %s", t.user, host))
 }
 
 // RefuseSudoPassword notes that sudo refused the password: trying it again could lock the user out.

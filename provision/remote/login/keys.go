@@ -146,7 +146,7 @@ func (d *Dialer) unlock(ctx context.Context, path string, text []byte) (ssh.Sign
 		if wrong != nil {
 			prompt = "It does not open the key. " + prompt
 		}
-		passphrase, err := d.vault.get(ctx, w, PassphraseEnv, prompt)
+		passphrase, err := d.vault.secret(ctx, w, PassphraseEnv, prompt)
 		if err != nil {
 			return nil, fmt.Errorf("%s: passphrase: %w", path, errors.Join(wrong, err))
 		}

@@ -31,7 +31,7 @@ func (d *Dialer) OwnKey(ctx context.Context, t Target) (file string, public ssh.
 		}
 	}
 	if len(t.must) > 0 {
-		return t.must[0], nil, fmt.Errorf("identity file %s is not there\nhint: ssh-keygen -t ed25519 -f %[1]s", t.must[0])
+		return t.must[0], nil, fmt.Errorf("identity file %s does not exist\nhint: ssh-keygen -t ed25519 -f %[1]s", t.must[0])
 	}
 	offered, err := d.keys(ctx, t)
 	if err != nil {

@@ -57,7 +57,7 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 	t.passwordEnv = or(h.PasswordEnv, PasswordEnv)
 	if len(h.Bastion) > 0 {
 		jump = h.Bastion
-	} else if command := config.get(h.Address, "ProxyCommand"); len(jump) == 0 && command != "" && command != "none" {
+	} else if command := config.firstValue(h.Address, "ProxyCommand"); len(jump) == 0 && command != "" && command != "none" {
 		return nil, fmt.Errorf("%s: ProxyCommand is not supported\nhint: give the bastion in the inventory, or a ProxyJump in place of it; bastion: none connects directly", config.names())
 	}
 	chain := []Target{t}
@@ -88,18 +88,18 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Login) (t Target, jump inventory.Bastion, err error) {
 	alias := to.Host
 	t = Target{address: alias, user: to.User, port: to.Port, trustNew: login.HostKeys == "accept-new", sudoEnv: or(login.SudoPasswordEnv, SudoPasswordEnv)}
-	if name := config.get(alias, "HostName"); name != "" {
+	if name := config.firstValue(alias, "HostName"); name != "" {
 		t.address = strings.NewReplacer("%%", "%", "%h", alias).Replace(name)
 	}
 	if t.user == "" {
-		t.user = or(config.get(alias, "User"), d.user)
+		t.user = or(config.firstValue(alias, "User"), d.user)
 	}
 	if t.user == "" {
 		return t, nil, errors.New("no user to log in as: give one in the inventory")
 	}
 	if t.port == 0 {
 		t.port = 22
-		if text := config.get(alias, "Port"); text != "" {
+		if text := config.firstValue(alias, "Port"); text != "" {
 			if t.port, err = strconv.Atoi(text); err != nil || t.port < 1 || t.port > 65535 {
 				return t, nil, fmt.Errorf("%s: Port %q: want 1 to 65535", config.names(), text)
 			}
@@ -115,8 +115,8 @@ func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Lo
 			t.files = append(t.files, file)
 		}
 	}
-	t.only = strings.EqualFold(config.get(alias, "IdentitiesOnly"), "yes")
-	switch agent := config.get(alias, "IdentityAgent"); {
+	t.only = strings.EqualFold(config.firstValue(alias, "IdentitiesOnly"), "yes")
+	switch agent := config.firstValue(alias, "IdentityAgent"); {
 	case agent == "" || agent == "SSH_AUTH_SOCK":
 		t.agent = d.o.Getenv("SSH_AUTH_SOCK")
 	case strings.HasPrefix(agent, "$"):
@@ -125,11 +125,11 @@ func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Lo
 		t.agent = expand(agent)
 	}
 	t.keyName = t.hostport()
-	if alias := config.get(alias, "HostKeyAlias"); alias != "" {
+	if alias := config.firstValue(alias, "HostKeyAlias"); alias != "" {
 		t.keyName = net.JoinHostPort(alias, "22")
 	}
 	t.known = d.knownFiles(config, alias, login.KnownHosts, expand)
-	if text := config.get(alias, "ProxyJump"); text != "" && !strings.EqualFold(text, "none") {
+	if text := config.firstValue(alias, "ProxyJump"); text != "" && !strings.EqualFold(text, "none") {
 		if err := jump.UnmarshalText([]byte(text)); err != nil {
 			return t, nil, fmt.Errorf("%s: ProxyJump: %w", config.names(), err)
 		}
@@ -145,7 +145,7 @@ func (d *Dialer) knownFiles(config *sshConfig, alias, own string, expand func(st
 		return []string{own}
 	}
 	var files []string
-	for _, file := range strings.Fields(config.get(alias, "UserKnownHostsFile")) {
+	for _, file := range strings.Fields(config.firstValue(alias, "UserKnownHostsFile")) {
 		if file = strings.Trim(file, `"`); file != "none" {
 			files = append(files, expand(file))
 		}
@@ -153,7 +153,7 @@ func (d *Dialer) knownFiles(config *sshConfig, alias, own string, expand func(st
 	if len(files) == 0 {
 		files = []string{filepath.Join(d.o.Home, ".ssh", "known_hosts")}
 	}
-	for _, file := range strings.Fields(or(config.get(alias, "GlobalKnownHostsFile"), "/etc/ssh/ssh_known_hosts")) {
+	for _, file := range strings.Fields(or(config.firstValue(alias, "GlobalKnownHostsFile"), "/etc/ssh/ssh_known_hosts")) {
 		if file != "none" {
 			files = append(files, expand(file))
 		}
@@ -210,8 +210,8 @@ func readConfig(path, home string) (*sshConfig, error) {
 
 func (c *sshConfig) names() string { return strings.Join(c.paths, " and ") }
 
-// get is the first value of a key for a host, "" if there is none.
-func (c *sshConfig) get(alias, key string) string {
+// firstValue is the first value of a key for a host, "" if there is none.
+func (c *sshConfig) firstValue(alias, key string) string {
 	for _, f := range c.files {
 		if value, err := f.Get(alias, key); err == nil && value != "" {
 			return value

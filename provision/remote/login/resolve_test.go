@@ -92,6 +92,6 @@ Host own
 	}
 	o.ConfigFile = file("gone")
 	if _, err := New(o).Route(inventory.Host{Address: "web"}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that is not there: got %v", err)
+		t.Errorf("a file that does not exist: got %v", err)
 	}
 }

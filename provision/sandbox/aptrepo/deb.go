@@ -43,14 +43,14 @@ func (d deb) build(ctx context.Context, path string) error {
 		files = append(files, file{path: "/DEBIAN/" + name, mode: 0o755, text: text})
 	}
 	for _, f := range files {
-		if err := f.put(filepath.Join(root, f.path)); err != nil {
+		if err := f.write(filepath.Join(root, f.path)); err != nil {
 			return err
 		}
 	}
 	return run(ctx, "", "dpkg-deb", "--root-owner-group", "-Zgzip", "-z3", "--build", root, path)
 }
 
-func (f file) put(path string) error {
+func (f file) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ def _make(client: FilterAPIClient, info: Dict[str, Any], name: str) -> Dict[str,
     except FilterError as err:
         if err.error_code == "forbidden":
             err.args = (
-                f"{err.args[0]}: filter {info['name']} is of the kind {info['kind']}, and {name}, which stands for it, is not there yet"
+                f"{err.args[0]}: filter {info['name']} is of the kind {info['kind']}, and {name}, which stands for it, does not exist yet"
                 f"\nhint: have it made: urifilter filters create {name} --kind timing",
             )
         raise

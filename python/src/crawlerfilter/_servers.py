@@ -57,7 +57,7 @@ class Servers:
         for text in urls.split(","):
             server = Server(text.strip())
             if any(server.shown == other.shown for other in self.all):
-                raise SettingsError(f"url: {server.shown} is there twice")
+                raise SettingsError(f"url: {server.shown} appears twice")
             self.all.append(server)
         self._current = 0
         self.after_fork()

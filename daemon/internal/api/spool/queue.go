@@ -57,7 +57,7 @@ func (q *Queue) Len() int64 {
 func (q *Queue) TryWrite(p []byte) (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.put(p), q.err
+	return q.enqueue(p), q.err
 }
 
 // Write is TryWrite, but waits for room; meanwhile the client must read.
@@ -65,7 +65,7 @@ func (q *Queue) Write(p []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.setUrgent(true)
-	for !q.put(p) {
+	for !q.enqueue(p) {
 		q.changed.Wait()
 	}
 	q.setUrgent(false)
@@ -77,8 +77,8 @@ func (q *Queue) setUrgent(urgent bool) {
 	q.pace(urgent)
 }
 
-// put queues p where there is room. After a failure, it discards everything.
-func (q *Queue) put(p []byte) bool {
+// enqueue queues p where there is room. After a failure, it discards everything.
+func (q *Queue) enqueue(p []byte) bool {
 	switch {
 	case q.err != nil || len(p) == 0:
 		return true
@@ -88,7 +88,7 @@ func (q *Queue) put(p []byte) bool {
 			q.head = 0
 		}
 		q.mem = append(q.mem, p...)
-	case !q.folder.take(int64(len(p))):
+	case !q.folder.reserve(int64(len(p))):
 		return false
 	default:
 		q.putFile(p)
@@ -140,7 +140,7 @@ func (q *Queue) Err() error {
 func (q *Queue) Drain(w io.Writer, flush func() error) (sent int64) {
 	piece := make([]byte, pieceLen)
 	for {
-		n, err := q.take(piece)
+		n, err := q.dequeue(piece)
 		if err != nil {
 			return sent
 		}
@@ -155,9 +155,9 @@ func (q *Queue) Drain(w io.Writer, flush func() error) (sent int64) {
 	}
 }
 
-// take fills piece with the oldest queued data, waiting for some; its error is io.EOF at
+// dequeue fills piece with the oldest queued data, waiting for some; its error is io.EOF at
 // the end.
-func (q *Queue) take(piece []byte) (n int, err error) {
+func (q *Queue) dequeue(piece []byte) (n int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {

@@ -89,7 +89,7 @@ func TestFileThatIsDrainedGivesItsSpaceBack(t *testing.T) {
 	}
 	piece := make([]byte, 1<<20)
 	for range 5 {
-		if _, err := q.take(piece); err != nil {
+		if _, err := q.dequeue(piece); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -39,8 +39,8 @@ func NewFolder(dir string, limit int64) *Folder {
 // Used returns how many bytes its files have.
 func (f *Folder) Used() int64 { return f.bytes.Used() }
 
-// take reserves n bytes of a file, if there is room for them.
-func (f *Folder) take(n int64) bool { return hasRoom(f.space(f.dir)) && f.bytes.Take(n) }
+// reserve reserves n bytes of a file, if there is room for them.
+func (f *Folder) reserve(n int64) bool { return hasRoom(f.space(f.dir)) && f.bytes.Take(n) }
 
 // hasRoom reports whether a file system has room for waiting answers. If its free space is
 // unknown, it has.

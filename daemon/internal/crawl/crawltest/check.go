@@ -127,7 +127,7 @@ func checkGraph(dir string, stored map[string]bool) error {
 			return fmt.Errorf("a link of %s, which is not stored", e.From)
 		}
 		if key := e.From + " " + e.Text; seen[key] && e.Text != "" && strings.HasPrefix(e.Text, "/p/") && !strings.Contains(e.Text, "utm") {
-			return fmt.Errorf("the link %q of %s stands there twice", e.Text, e.From)
+			return fmt.Errorf("the link %q of %s appears twice", e.Text, e.From)
 		} else {
 			seen[key] = true
 		}

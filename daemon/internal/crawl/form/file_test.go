@@ -91,7 +91,7 @@ func TestReadFaults(t *testing.T) {
 		"steps: [{page: /x}]\n":        "f.yaml:1: steps[0].page: no URI",
 		"steps:\n- {page: 'http://a/'}\n- {submit: x}\n": "f.yaml:3: steps[1].page: it is missing",
 		good + "fields: secret\n":                        "f.yaml:2: fields: want names and values",
-		good + "fields: {a: 1, a: secret}\n":             "f.yaml:2: fields.a: key is there twice, first in line 2",
+		good + "fields: {a: 1, a: secret}\n":             "f.yaml:2: fields.a: key appears twice, first in line 2",
 		good + "fields: {a: }\n":                         "f.yaml:2: fields.a: no value",
 		good + "fields:\n  a: [[secret]]\n":              "f.yaml:3: fields.a[0]: want a text",
 		good + "fields: {a: {files: secret}}\n":          "f.yaml:2: fields.a.files: unknown key; did you mean file?",

@@ -70,7 +70,7 @@ func (s Session) step(ctx context.Context, step *Step, before string) (Answer, e
 		}
 		at = to.String()
 	}
-	read, err := s.get(ctx, fetch.Request{URI: at})
+	read, err := s.fetchPage(ctx, fetch.Request{URI: at})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -85,7 +85,7 @@ func (s Session) step(ctx context.Context, step *Step, before string) (Answer, e
 		if err != nil {
 			return Answer{}, fmt.Errorf("%s: %w", read.URI, err)
 		}
-		if read, err = s.get(ctx, request(sent, read.URI)); err != nil {
+		if read, err = s.fetchPage(ctx, request(sent, read.URI)); err != nil {
 			return Answer{}, err
 		}
 		read.Sent = map[string]string{http.MethodGet: "get", http.MethodPost: "post"}[sent.Method]
@@ -115,7 +115,7 @@ type page struct {
 	query string // the encoding for queries of its forms
 }
 
-func (s Session) get(ctx context.Context, r fetch.Request) (page, error) {
+func (s Session) fetchPage(ctx context.Context, r fetch.Request) (page, error) {
 	r.Jar, r.OwnBody, r.BodyLimit = s.Jar, true, pageLimit
 	answer, err := s.Fetch(ctx, r)
 	if err != nil {

@@ -63,7 +63,7 @@ func (v *values) read(n *yaml.Node, key string) []field {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		at, full := n.Content[i], strict.Join(key, n.Content[i].Value)
 		if first, twice := seen[at.Value]; twice {
-			v.fault(at, full, "key is there twice, first in line %d; several values are a list", first)
+			v.fault(at, full, "key appears twice, first in line %d; several values are a list", first)
 			continue
 		}
 		seen[at.Value] = at.Line

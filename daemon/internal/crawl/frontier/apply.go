@@ -86,8 +86,8 @@ func (w *writer) add(key Key, t Target, depth int, from source, state int) (*row
 	return &row{id: id, uri: t.URI, depth: depth, state: state}, nil
 }
 
-// ask asks the filter about all links without a row, before any row is made.
-func (w *writer) ask(together []*change) error {
+// askFilter asks the filter about all links without a row, before any row is made.
+func (w *writer) askFilter(together []*change) error {
 	if w.f.opt.Filter == nil {
 		return nil
 	}

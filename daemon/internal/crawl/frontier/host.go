@@ -136,8 +136,8 @@ func (f *Frontier) place(h *host) {
 	}
 }
 
-// take removes the first entry of a host. mu is held.
-func (f *Frontier) take(h *host) *Entry {
+// popEntry removes the first entry of a host. mu is held.
+func (f *Frontier) popEntry(h *host) *Entry {
 	e := h.head
 	if len(h.buf) > 0 && h.buf[0] == e {
 		h.buf = h.buf[1:]

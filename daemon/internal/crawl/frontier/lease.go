@@ -104,7 +104,7 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 			f.place(h)
 			continue
 		}
-		e := f.take(h)
+		e := f.popEntry(h)
 		at := now
 		for _, t := range []time.Time{h.next, e.after} {
 			if t.After(at) {

@@ -76,7 +76,7 @@ func (f *Frontier) transact(together []*change) (*writer, error) {
 	w.state.Counts = f.countsLocked()
 	f.mu.Unlock()
 	w.state.Outputs = maps.Clone(w.state.Outputs)
-	if err := w.ask(together); err != nil {
+	if err := w.askFilter(together); err != nil {
 		return nil, err
 	}
 	for _, c := range together {

@@ -135,11 +135,11 @@ func (g *Graph) readRecords(path string, stored bool) error {
 		if line.URI == "" {
 			return r.fault(errors.New("no record: it has no uri"))
 		}
-		g.take(line, stored)
+		g.addRecord(line, stored)
 	}
 }
 
-func (g *Graph) take(line record, stored bool) {
+func (g *Graph) addRecord(line record, stored bool) {
 	for _, uri := range []string{line.URI, line.Final} {
 		if uri == "" {
 			continue

@@ -192,7 +192,7 @@ func (r *reader) end(name string) {
 		r.closeAnchor()
 	case "title":
 		if r.title {
-			r.page.Title, r.title = r.text.take(), false
+			r.page.Title, r.title = r.text.drain(), false
 		}
 	}
 }
@@ -215,14 +215,14 @@ func (r *reader) anchor(kind Kind, a map[string]string) {
 	}
 	if r.add(href, f) && kind == Anchor {
 		r.title = false
-		r.text.take()
+		r.text.drain()
 		r.open = len(r.found)
 	}
 }
 
 func (r *reader) closeAnchor() {
 	if r.open > 0 {
-		r.found[r.open-1].Text = r.text.take()
+		r.found[r.open-1].Text = r.text.drain()
 		r.open = 0
 	}
 }

@@ -38,8 +38,8 @@ func (t *text) add(s []byte, most int) {
 	}
 }
 
-// take returns what was collected, and empties it.
-func (t *text) take() string {
+// drain returns what was collected, and empties it.
+func (t *text) drain() string {
 	s := string(t.b)
 	t.b, t.blank, t.full = t.b[:0], false, false
 	return s
@@ -48,7 +48,7 @@ func (t *text) take() string {
 func clean(s string, most int) string {
 	var t text
 	t.add([]byte(s), most)
-	return t.take()
+	return t.drain()
 }
 
 // trim does the first steps of the URL standard: it removes controls and spaces at the ends, and

@@ -56,7 +56,7 @@ func TestWrite(t *testing.T) {
 		t.Error(err)
 	}
 	if err := f.Remove("h.example/x-01234567.html"); err != nil {
-		t.Errorf("a file that is not there: %v, want no error", err)
+		t.Errorf("a file that does not exist: %v, want no error", err)
 	}
 	if got := files(t, dir); got != nil {
 		t.Errorf("got %q, want nothing", got)

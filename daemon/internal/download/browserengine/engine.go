@@ -100,7 +100,7 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	case <-ctx.Done():
 		return worker.Page{}, context.Cause(ctx)
 	}
-	b, err := e.take(ctx, w.Job.ID)
+	b, err := e.acquire(ctx, w.Job.ID)
 	if err != nil {
 		return worker.Page{}, failureOf(err)
 	}

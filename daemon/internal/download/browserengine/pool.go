@@ -92,9 +92,9 @@ func (b *browser) serve(v *visit) {
 	b.visit = v
 }
 
-// take returns a browser for a page of a job: one that has served this job, or a new one. The
+// acquire returns a browser for a page of a job: one that has served this job, or a new one. The
 // caller must hold a place.
-func (e *Engine) take(ctx context.Context, job int64) (*browser, error) {
+func (e *Engine) acquire(ctx context.Context, job int64) (*browser, error) {
 	for {
 		e.mu.Lock()
 		i := len(e.idle) - 1

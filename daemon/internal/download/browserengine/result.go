@@ -19,8 +19,8 @@ const MaxRecord = 16 << 20
 // errReplaced means that another document came while one was taken: the page had been quiet only for a while.
 var errReplaced = errors.New("the document was replaced")
 
-// take returns what is stored of the page: the result of the job's script, and the document after it has run.
-func (v *visit) take() (worker.Page, error) {
+// result returns what is stored of the page: the result of the job's script, and the document after it has run.
+func (v *visit) result() (worker.Page, error) {
 	if page, ok := v.takeAsIs(); ok {
 		return page, nil
 	}

@@ -88,7 +88,7 @@ func (v *visit) run() (worker.Page, error) {
 		if err := v.load(navigated); err != nil {
 			return worker.Page{}, v.cause(err)
 		}
-		page, err := v.take()
+		page, err := v.result()
 		switch {
 		case err == nil:
 			return page, nil

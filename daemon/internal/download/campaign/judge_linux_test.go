@@ -44,7 +44,7 @@ func (j *judge) job(sd *sender) error {
 	}
 	for uri := range sd.acked {
 		if !byURI[uri] && !sd.taken[uri] {
-			j.fault("%s: its addition was answered, and it is not there", uri)
+			j.fault("%s: its addition was answered, and it does not exist", uri)
 		}
 	}
 	for uri := range sd.taken {
@@ -87,7 +87,7 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	case t.State != "done" && t.State != "failed":
 		j.fault("%s: is %s in the end", t.URI, t.State)
 	case t.State == "done" && want == "":
-		j.fault("%s: is done, and its page is not there", t.URI)
+		j.fault("%s: is done, and its page does not exist", t.URI)
 	case t.State == "done" && d.SHA256 != want:
 		j.fault("%s: its result has SHA-256 %q, want %s", t.URI, d.SHA256, want)
 	case t.State == "failed" && d.Task != "":

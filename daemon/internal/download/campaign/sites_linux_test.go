@@ -27,7 +27,7 @@ type plan struct {
 //	/JOB/slow/N      is a page after some seconds
 //	/JOB/crowded/N   says 503 the first time that it is asked for
 //	/JOB/broken/N    breaks the connection the first time
-//	/JOB/gone/N      is not there
+//	/JOB/gone/N      does not exist
 //	/JOB/moved/N     leads to /JOB/target/N on the next host
 type sites struct {
 	addrs []string

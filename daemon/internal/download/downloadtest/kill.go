@@ -114,7 +114,7 @@ func (r *rig) checkKilled(acknowledged map[string]string) {
 		what, rest, _ := strings.Cut(acknowledged[id], " ")
 		switch {
 		case !ok:
-			r.Errorf("%s was acknowledged, and is not there", acknowledged[id])
+			r.Errorf("%s was acknowledged, and does not exist", acknowledged[id])
 		case what == "failed" && (task.State != download.Failed || task.Reason != "no "+rest):
 			r.Errorf("%s %s: is %+v", id, acknowledged[id], task)
 		case what == "done" && (task.State != download.Done || data[id].SHA256 != rest):

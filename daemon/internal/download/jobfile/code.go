@@ -32,7 +32,7 @@ type CodeFile struct {
 func (c *check) downloadCode(n *yaml.Node, engine string) download.Code {
 	switch {
 	case n == nil && engine == download.EngineScript:
-		c.fault("code", "is not there: download_engine: script wants the name of a file beside this one, such as job.star")
+		c.fault("code", "is missing: download_engine: script wants the name of a file beside this one, such as job.star")
 		return download.Code{}
 	case n == nil:
 		return download.Code{}
@@ -95,7 +95,7 @@ func WithCode(name string, data []byte, named CodeFile, text string) ([]byte, er
 	for i, key := range keys {
 		value := valueOf(at, key)
 		if value == nil {
-			return nil, fmt.Errorf("%s: %s: is not there", name, named.Key)
+			return nil, fmt.Errorf("%s: %s: does not exist", name, named.Key)
 		}
 		if i == len(keys)-1 {
 			*value = &n

@@ -138,7 +138,7 @@ func (c *check) locate(path string, n *yaml.Node) {
 
 func (c *check) fault(key, format string, args ...any) {
 	line := 0
-	for at := key; at != "" && line == 0; at = at[:max(0, strings.LastIndexByte(at, '.'))] { // of what is not there: where it should be
+	for at := key; at != "" && line == 0; at = at[:max(0, strings.LastIndexByte(at, '.'))] { // of what does not exist: where it should be
 		line = c.lines[at]
 	}
 	c.faultIn(line, key, format, args...)
@@ -246,7 +246,7 @@ func (c *check) headers(n *yaml.Node) map[string]string {
 		case slices.Contains(ownHeaders, canonical):
 			c.fault(key, "is set by the worker%s", map[bool]string{true: ": give setting.cookie"}[canonical == "Cookie"])
 		case headers[canonical] != "":
-			c.fault(key, "is there twice")
+			c.fault(key, "appears twice")
 		default:
 			headers[canonical] = value.Value
 		}

@@ -75,7 +75,7 @@ func (c *check) parse(n *yaml.Node) download.Parse {
 // scriptCode reads the code of a required script.
 func (c *check) scriptCode(key string, of download.Script, n *yaml.Node) download.Code {
 	if n == nil {
-		c.fault(key, "is not there: want the name of a file beside this one, such as %s.star", of)
+		c.fault(key, "is missing: want the name of a file beside this one, such as %s.star", of)
 		return download.Code{}
 	}
 	return c.code(key, of, n)

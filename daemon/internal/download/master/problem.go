@@ -48,7 +48,7 @@ func codes() map[string]entry {
 		problemdetail.BodyTooLarge:     {http.StatusRequestEntityTooLarge, "The body is too large."},
 		problemdetail.UnsupportedMedia: {http.StatusUnsupportedMediaType, "The body's Content-Type is not accepted here."},
 		CodeInvalidJob:                 {http.StatusUnprocessableEntity, "The job is not valid; nothing was stored."},
-		CodeUnknownFilter:              {http.StatusUnprocessableEntity, "The filter of the job is not there."},
+		CodeUnknownFilter:              {http.StatusUnprocessableEntity, "The filter of the job does not exist."},
 		problemdetail.TooManyRefusals:  {http.StatusTooManyRequests, "Too many tokens from this address were not known."},
 		problemdetail.Internal:         {http.StatusInternalServerError, "Internal error; the program's log says more."},
 		problemdetail.StoreUnavailable: {http.StatusServiceUnavailable, "The store or the filter cannot be reached at present."},

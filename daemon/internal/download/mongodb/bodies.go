@@ -57,8 +57,8 @@ type taken struct {
 	size  int64     // of what was read
 }
 
-// take reads a body, up to most bytes and one more.
-func take(ctx context.Context, r io.Reader, most int) (taken, error) {
+// readBody reads a body, up to most bytes and one more.
+func readBody(ctx context.Context, r io.Reader, most int) (taken, error) {
 	t := taken{sum: sha256.New()}
 	if r == nil {
 		return t, nil

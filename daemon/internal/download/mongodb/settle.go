@@ -52,7 +52,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	body, err := take(ctx, r.Body, s.opt.Inline)
+	body, err := readBody(ctx, r.Body, s.opt.Inline)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 		case m.Fetch != nil:
 			err = a.fetch(ctx, m.Fetch)
 		case m.Ask != nil && a.code.Language == script.Python:
-			err = a.ask(m.Ask)
+			err = a.relayQuestion(m.Ask)
 		case m.Emit != nil:
 			err = a.emit(m.Emit)
 		case m.Follow != nil:

@@ -119,8 +119,8 @@ func (e *Engine) args(c download.Code) ([]string, error) {
 	return child.PythonArgs(e.limits(), p)
 }
 
-// ask passes a question of the process to one that can read pages, and passes the answer back.
-func (a *attempt) ask(q *wire.Ask) error {
+// relayQuestion passes a question of the process to one that can read pages, and passes the answer back.
+func (a *attempt) relayQuestion(q *wire.Ask) error {
 	reader := a.reader.Load()
 	if reader == nil {
 		var err error

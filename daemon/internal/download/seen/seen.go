@@ -117,15 +117,15 @@ func open(ctx context.Context, dir, durability string, log *slog.Logger) (_ *Own
 }
 
 func (o *Own) Check(ctx context.Context, filter string, uris []string) ([]bool, error) {
-	return o.ask(ctx, batch.Check, filter, uris)
+	return o.verdicts(ctx, batch.Check, filter, uris)
 }
 
 func (o *Own) Remember(ctx context.Context, filter string, uris []string) error {
-	_, err := o.ask(ctx, batch.Add, filter, uris)
+	_, err := o.verdicts(ctx, batch.Add, filter, uris)
 	return err
 }
 
-func (o *Own) ask(ctx context.Context, op batch.Op, filter string, uris []string) ([]bool, error) {
+func (o *Own) verdicts(ctx context.Context, op batch.Op, filter string, uris []string) ([]bool, error) {
 	if len(uris) == 0 {
 		return nil, nil
 	}

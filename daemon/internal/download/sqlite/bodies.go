@@ -40,9 +40,9 @@ type body struct {
 	file   string // the name of the file under the folder, with /, or ""
 }
 
-// take reads a body to its end, into memory up to most bytes, else into a file. A
+// readBody reads a body to its end, into memory up to most bytes, else into a file. A
 // download.WholeBody is used as it is. The caller must settle the result.
-func (b *bodies) take(ctx context.Context, task download.Task, r io.Reader, most int) (body, error) {
+func (b *bodies) readBody(ctx context.Context, task download.Task, r io.Reader, most int) (body, error) {
 	sum := sha256.New()
 	if r == nil {
 		return body{sha256: sum.Sum(nil)}, nil

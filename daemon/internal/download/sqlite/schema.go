@@ -143,7 +143,7 @@ func prepare(ctx context.Context, path string) error {
 			return err
 		}
 		if log {
-			return &ForeignError{path + "-wal", "is the log of a database that is not there any more"}
+			return &ForeignError{path + "-wal", "is the log of a database that no longer exists"}
 		}
 		if err := create(ctx, path); err != nil {
 			return fmt.Errorf("create %s: %w", path, err)

@@ -26,7 +26,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 	if err != nil {
 		return err
 	}
-	body, err := s.bodies.take(ctx, l.Task, r.Body, s.opt.Inline)
+	body, err := s.bodies.readBody(ctx, l.Task, r.Body, s.opt.Inline)
 	if err != nil {
 		return err
 	}

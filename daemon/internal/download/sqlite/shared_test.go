@@ -54,7 +54,7 @@ func TestSharedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := two.AddTasks(ctx, job.ID, task); !errors.Is(err, download.ErrNoJob) {
-		t.Errorf("%v: want that the job is not there", err)
+		t.Errorf("%v: want that the job does not exist", err)
 	}
 	if err := errors.Join(one.Close(), two.Close()); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestSweepLeavesBodiesUnderWay(t *testing.T) {
 	if err != nil || len(leases) != 1 {
 		t.Fatal(leases, err)
 	}
-	body, err := s.bodies.take(ctx, leases[0].Task, strings.NewReader(strings.Repeat("x", 100)), 10)
+	body, err := s.bodies.readBody(ctx, leases[0].Task, strings.NewReader(strings.Repeat("x", 100)), 10)
 	if err != nil {
 		t.Fatal(err)
 	}

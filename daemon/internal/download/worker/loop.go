@@ -83,8 +83,8 @@ func (l *loop) run(ctx context.Context) {
 	l.leave()
 }
 
-// do runs f in a goroutine; the loop then runs the function that f returns.
-func (l *loop) do(f func() func(*loop)) {
+// spawn runs f in a goroutine; the loop then runs the function that f returns.
+func (l *loop) spawn(f func() func(*loop)) {
 	l.pending++
 	l.doing.Go(func() {
 		done := f()
@@ -151,7 +151,7 @@ func (l *loop) stepLease(now time.Time) time.Time {
 	l.leaseNext = now.Add(l.opt.Poll)
 	known := l.versions
 	l.versions = nil // the goroutine has it
-	l.do(func() func(*loop) {
+	l.spawn(func() func(*loop) {
 		leases, err := l.opt.Store.Lease(l.store, want)
 		if err != nil {
 			l.storeFailed("lease", err)
@@ -162,7 +162,7 @@ func (l *loop) stepLease(now time.Time) time.Time {
 			l.versions = known
 			for _, lease := range leases {
 				job, ok := jobs[lease.Task.ID]
-				l.take(lease, job, ok, now.Add(want.For))
+				l.enqueue(lease, job, ok, now.Add(want.For))
 			}
 			if err == nil && len(leases) == want.Max {
 				l.leaseNext = time.Time{}
@@ -209,8 +209,8 @@ func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) m
 	return jobs
 }
 
-// take queues a task that was leased, or gives it back if it cannot be done here.
-func (l *loop) take(lease download.Lease, job download.Job, ok bool, until time.Time) {
+// enqueue queues a task that was leased, or gives it back if it cannot be done here.
+func (l *loop) enqueue(lease download.Lease, job download.Job, ok bool, until time.Time) {
 	t := &task{lease: lease, job: job, host: download.HostOf(lease.Task.URI), until: until, cancel: func(error) {}}
 	if of := lease.Task.Script(); of != download.ScriptDownload {
 		t.script, t.host = true, string(of)+":"+job.Name // neither a host nor a spelling of one
@@ -229,7 +229,7 @@ func (l *loop) begin(t *task) {
 	ctx, cancel := context.WithCancelCause(l.store)
 	t.runs, t.cancel = true, cancel
 	l.running++
-	l.do(func() func(*loop) {
+	l.spawn(func() func(*loop) {
 		defer cancel(nil)
 		l.attempts.WithLabelValues(l.attempt(ctx, t)).Inc()
 		return func(l *loop) {
@@ -252,7 +252,7 @@ func (l *loop) gone(t *task) {
 
 // giveBack gives back a task that has not begun, and is no longer in the queue.
 func (l *loop) giveBack(t *task, notBefore time.Time) {
-	l.do(func() func(*loop) {
+	l.spawn(func() func(*loop) {
 		l.attempts.WithLabelValues(l.settleBack(t, notBefore)).Inc()
 		return func(l *loop) { l.gone(t) }
 	})
@@ -292,7 +292,7 @@ func (l *loop) stepRenew(now time.Time) time.Time {
 		return l.renewNext
 	}
 	l.renewing = true
-	l.do(func() func(*loop) {
+	l.spawn(func() func(*loop) {
 		ctx, cancel := context.WithTimeout(l.store, l.opt.LeaseFor)
 		defer cancel()
 		lost, err := l.opt.Store.Renew(ctx, l.opt.Owner, leases, l.opt.LeaseFor)

@@ -142,14 +142,14 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	p.running++
 	h.running++
 	t.began, t.pace = now, p
-	h.ask(now, t.delay())
+	h.noteCall(now, t.delay())
 	q.place(h) // it has one task fewer
 	q.placeAll(p)
 	return t, time.Time{}
 }
 
-// ask notes that the host is called at a time.
-func (h *host) ask(at time.Time, delay time.Duration) {
+// noteCall notes that the host is called at a time.
+func (h *host) noteCall(at time.Time, delay time.Duration) {
 	h.asked, h.pace.last, h.pace.delay = at, at, delay
 }
 
@@ -180,7 +180,7 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Ti
 	if at.Before(now) {
 		at = now
 	}
-	h.ask(at, delay)
+	h.noteCall(at, delay)
 	q.longest = max(q.longest, delay)
 	q.placeAll(h.pace)
 	return at
@@ -202,7 +202,7 @@ func (q *queue) first(t *task, now time.Time) time.Time {
 	if h == nil || !h.pace.last.Equal(t.began) { // others have had their turn meanwhile
 		return q.reserve(t.host, t.delay(), now)
 	}
-	h.ask(now, h.pace.delay)
+	h.noteCall(now, h.pace.delay)
 	q.placeAll(h.pace)
 	return now
 }

@@ -105,7 +105,7 @@ func (l *loop) stepShards(now time.Time) time.Time {
 	s.asking, s.next = true, now.Add(l.opt.ShardFor/3)
 	stopping := l.stopping
 	seeker := s.seeker.copy()
-	l.do(func() func(*loop) {
+	l.spawn(func() func(*loop) {
 		ctx, cancel := context.WithTimeout(l.store, l.opt.ShardFor)
 		defer cancel()
 		got, err := l.holdShards(ctx, free, keep, leaving, stopping, seeker)

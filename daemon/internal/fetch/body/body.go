@@ -161,7 +161,7 @@ func (k *keeping) grow(limit int64) error {
 	if more := want - have; more > 0 {
 		if k.b.store.held.Add(more) <= k.b.store.all {
 			k.b.taken += more
-			mem := k.b.store.free.take(want)[:len(k.mem)]
+			mem := k.b.store.free.borrow(want)[:len(k.mem)]
 			copy(mem, k.mem)
 			k.b.store.free.give(k.mem)
 			k.mem = mem

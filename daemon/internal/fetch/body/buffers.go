@@ -23,8 +23,8 @@ func (b *buffers) size(n int64) int {
 	return i
 }
 
-// take returns memory of n bytes, with old contents.
-func (b *buffers) take(n int64) []byte {
+// borrow returns memory of n bytes, with old contents.
+func (b *buffers) borrow(n int64) []byte {
 	if i := b.size(n); i >= 0 {
 		if old, ok := b[i].Get().(*[]byte); ok {
 			return *old

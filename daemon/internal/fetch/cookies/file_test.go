@@ -98,6 +98,6 @@ func TestFileFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.Save(); err == nil {
-		t.Error("saved into a folder that is not there")
+		t.Error("saved into a folder that does not exist")
 	}
 }

@@ -108,11 +108,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Rate > 0 {
 		r.schedule.every = float64(o.Batch) / o.Rate * float64(time.Second)
 	}
-	return r.do(ctx, workers)
+	return r.execute(ctx, workers)
 }
 
-// do has the connections work, and measures what this process takes meanwhile.
-func (r *run) do(ctx context.Context, workers []*worker) (*Result, error) {
+// execute has the connections work, and measures what this process takes meanwhile.
+func (r *run) execute(ctx context.Context, workers []*worker) (*Result, error) {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	errs := make(chan error, len(workers))

@@ -24,8 +24,8 @@ func (s *schedule) at(n int64) time.Time {
 	return s.start.Add(time.Duration(float64(n) * s.every))
 }
 
-// take gives the time of the next batch; false: there is none any more.
-func (s *schedule) take() (due time.Time, ok bool) {
+// nextDue gives the time of the next batch; false: there is none any more.
+func (s *schedule) nextDue() (due time.Time, ok bool) {
 	if !s.open() {
 		now := time.Now()
 		return now, now.Before(s.end)

@@ -64,7 +64,7 @@ func (w *worker) work(ctx context.Context) error {
 	defer w.close()
 	free := time.Now()
 	for {
-		due, ok := w.schedule.take()
+		due, ok := w.schedule.nextDue()
 		if !ok {
 			return nil
 		}

@@ -92,7 +92,7 @@ func TestFilesThatAreNoPictures(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if err := chart.Write(filepath.Join(t.TempDir(), "none", "a.svg")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a folder that is not there: got %v", err)
+		t.Errorf("a folder that does not exist: got %v", err)
 	}
 }
 

@@ -111,7 +111,7 @@ func (g *Guard) unauthorized(detail, params string) error {
 
 // wrongToken returns the error for an unknown token: 401, or 429 for a caller that keeps trying.
 func (g *Guard) wrongToken(c Call) error {
-	ok, wait := g.refusals.wrong.take(addressOf(c.Request.RemoteAddr), time.Now())
+	ok, wait := g.refusals.wrong.allow(addressOf(c.Request.RemoteAddr), time.Now())
 	if ok {
 		return g.unauthorized("the token is not known", `, error="invalid_token"`)
 	}

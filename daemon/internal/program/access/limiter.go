@@ -26,9 +26,9 @@ func newLimiter(burst int, every time.Duration) *limiter {
 	return &limiter{burst: burst, every: every, seed: maphash.MakeSeed()}
 }
 
-// take counts one more event for an address, unless that is too many; wait is then how long the
+// allow counts one more event for an address, unless that is too many; wait is then how long the
 // event would have to be delayed.
-func (l *limiter) take(addr netip.Addr, now time.Time) (ok bool, wait time.Duration) {
+func (l *limiter) allow(addr netip.Addr, now time.Time) (ok bool, wait time.Duration) {
 	slot := &l.slots[l.slotOf(addr)]
 	l.mu.Lock()
 	defer l.mu.Unlock()

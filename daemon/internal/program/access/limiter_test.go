@@ -22,7 +22,7 @@ func TestLimiter(t *testing.T) {
 		{a, time.Second / 2, 0}, {a, 0, time.Second}, {a, time.Hour, 0}, {a, 0, 0}, {a, 0, 0}, {a, 0, time.Second},
 	} {
 		now = now.Add(step.pass)
-		if ok, wait := l.take(step.addr, now); ok != (step.wait == 0) || wait > 0 != !ok || !ok && wait != step.wait {
+		if ok, wait := l.allow(step.addr, now); ok != (step.wait == 0) || wait > 0 != !ok || !ok && wait != step.wait {
 			t.Errorf("step %d: %v, wait %s; want %s", i, ok, wait, step.wait)
 		}
 	}

@@ -64,7 +64,7 @@ func newRefusals(log *slog.Logger, registry prometheus.Registerer) *refusals {
 func (g *Guard) refuse(c Call, name string, err error, reason string) error {
 	r := g.refusals
 	r.counted.WithLabelValues(reason).Inc()
-	if ok, _ := r.logged.take(netip.Addr{}, time.Now()); !ok {
+	if ok, _ := r.logged.allow(netip.Addr{}, time.Now()); !ok {
 		r.untold.Add(1)
 		return err
 	}

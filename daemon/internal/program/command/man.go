@@ -14,7 +14,7 @@ func NewMan(program, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "man",
 		Short:   "Write the manual pages",
-		Long:    "Write a manual page for each command. The folder is made if it is not there.",
+		Long:    "Write a manual page for each command. The folder is made if it does not exist.",
 		Example: example,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -111,7 +111,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		addr := boundBy(c.RemoteAddr())
-		limit := l.limiter.take(addr)
+		limit := l.limiter.admit(addr)
 		if limit == "" {
 			return l.limiter.counted(c, addr), nil
 		}
@@ -136,8 +136,8 @@ func boundBy(a net.Addr) netip.Addr {
 	return addr
 }
 
-// take counts a connection, or names the limit that it exceeds.
-func (m *Limiter) take(addr netip.Addr) (limit string) {
+// admit counts a connection, or names the limit that it exceeds.
+func (m *Limiter) admit(addr netip.Addr) (limit string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.opt.All

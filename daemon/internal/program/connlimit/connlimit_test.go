@@ -132,12 +132,12 @@ func TestLimitPerAddress(t *testing.T) {
 		{"2001:db8::1", ""}, {"2001:db8::ffff:2", ""}, {"2001:db8::3", "address"}, {"2001:db8:0:1::1", ""},
 		{"127.0.0.1", ""}, {"127.0.0.1", ""}, {"127.0.0.1", ""}, {"::1", ""}, {"::1", ""}, {"::1", ""},
 	} {
-		if got := m.take(boundBy(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(step.addr), 1)))); got != step.want {
+		if got := m.admit(boundBy(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(step.addr), 1)))); got != step.want {
 			t.Errorf("step %d, %s: got %q, want %q", i, step.addr, got, step.want)
 		}
 	}
 	m.give(netip.MustParseAddr("192.0.2.1"))
-	if got := m.take(netip.MustParseAddr("192.0.2.1")); got != "" {
+	if got := m.admit(netip.MustParseAddr("192.0.2.1")); got != "" {
 		t.Errorf("after one was given back: %q", got)
 	}
 }
@@ -148,7 +148,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	for i := range 1000 {
 		addr := netip.MustParseAddr(fmt.Sprintf("192.0.%d.%d", i/250, i%250))
 		for range 10 {
-			if limit := m.take(addr); limit != "" {
+			if limit := m.admit(addr); limit != "" {
 				t.Fatalf("refused by %s", limit)
 			}
 		}

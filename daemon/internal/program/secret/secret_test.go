@@ -26,7 +26,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("no file named: %q, %v", got, err)
 	}
 	if _, err := Read(file + ".none"); err == nil || !strings.Contains(err.Error(), file+".none") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a file that does not exist: %v", err)
 	}
 }
 
@@ -69,6 +69,6 @@ func TestCertificateIsReadAnew(t *testing.T) {
 	}
 	shows("second")
 	if _, err := OpenCertificate(inUse.Cert+".none", inUse.Key); err == nil {
-		t.Error("a file that is not there is no error")
+		t.Error("a file that does not exist is no error")
 	}
 }

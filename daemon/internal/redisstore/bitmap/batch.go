@@ -106,7 +106,7 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 // tells that no layer before it was asked: an item that was set in one is in doubt until a
 // later one has decided.
 func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string, verdicts []servers.Verdict, first bool) (again []int, err error) {
-	questions, err := s.ask(ctx, l, keys, missing, op)
+	questions, err := s.sendQuestions(ctx, l, keys, missing, op)
 	var decided []bloom.Hash
 	for i := range questions {
 		q := &questions[i]
@@ -143,9 +143,9 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 	return again, err
 }
 
-// ask sends the questions of a batch in pieces, and stops after the first that fails.
+// sendQuestions sends the questions of a batch in pieces, and stops after the first that fails.
 // Those that were not sent have no verdict but undone.
-func (s *Set) ask(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string) ([]question, error) {
+func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string) ([]question, error) {
 	questions := l.questions(ctx, keys, missing, op)
 	const most = servers.PieceItems / together
 	for start := 0; start < len(questions); start += most {

@@ -215,7 +215,7 @@ func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash
 				words[i] = 0xFF
 			}
 		}
-		questions, err := s.ask(ctx, l, keys, words, "get")
+		questions, err := s.sendQuestions(ctx, l, keys, words, "get")
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (s *Set) RefreshUnacked(ctx context.Context) error {
 			keys = append(keys, key)
 		}
 	}
-	s.unacked.put(keys, true)
+	s.unacked.insert(keys, true)
 	return nil
 }
 
@@ -76,7 +76,7 @@ type claim struct {
 	index int // in the batch
 }
 
-// NoRetry keeps go-redis from removing an item twice: the second time it is not there.
+// NoRetry keeps go-redis from removing an item twice: the second time it does not exist.
 func (*claim) NoRetry() bool { return true }
 
 func (c *claim) verdict() servers.Verdict {

@@ -145,7 +145,7 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdi
 			shared = append(shared, keys[claims[i].index])
 		}
 	}
-	s.unacked.put(shared, true)
+	s.unacked.insert(shared, true)
 	err = s.Trouble(ctx, err)
 	s.Unacknowledge(untold)
 	return filter.InDoubt(err, len(untold)+unsure)

@@ -55,9 +55,9 @@ return redis.call('SADD', KEYS[1], unpack(ARGV, 2))
 
 // hold keeps keys until they are published. Past maxUnacked it takes no more, and returns
 // how many it left.
-func (u *unacked) hold(keys []bloom.Hash) (left int) { return u.put(keys, false) }
+func (u *unacked) hold(keys []bloom.Hash) (left int) { return u.insert(keys, false) }
 
-func (u *unacked) put(keys []bloom.Hash, shared bool) (left int) {
+func (u *unacked) insert(keys []bloom.Hash, shared bool) (left int) {
 	if len(keys) == 0 {
 		return 0
 	}

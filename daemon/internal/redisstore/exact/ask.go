@@ -39,10 +39,10 @@ type dialogue struct {
 // is seen between three quarters of what it may have and all of it.
 const sampled = 16
 
-// ask sends a question for each key that is wanted, in pieces, and stops after the first piece
+// sendQuestions sends a question for each key that is wanted, in pieces, and stops after the first piece
 // that fails. It hears of the groups of these keys, and of those in listen. Questions
 // that were not sent have no verdict but undone.
-func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
+func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
 	first := len(d.questions)
 	for i, is := range wanted {
 		if is {
@@ -114,7 +114,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, list
 		err = sent
 	}
 	if err == nil {
-		err = hear(&d.Heard) // a witness that is not there is its affair
+		err = hear(&d.Heard) // a witness that does not exist is its affair
 	}
 	if err == nil {
 		err = enough()

@@ -95,7 +95,7 @@ func TestNoRaceMirrorCounts(t *testing.T) {
 	there := m.count(someKeys(1_000_000, 300_000)) + 990
 	all, found, evicted := m.Counts()
 	if evicted != uint64(total-there) {
-		t.Errorf("%d items evicted, want the %d that are not there any more", evicted, total-there)
+		t.Errorf("%d items evicted, want the %d that no longer exist", evicted, total-there)
 	}
 	if all != 300*1000+1000+300_000 || found != 300*1000+990+uint64(there-990) {
 		t.Errorf("%d items asked for, %d found", all, found)

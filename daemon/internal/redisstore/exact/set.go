@@ -134,7 +134,7 @@ func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []
 			aged = append(aged, keys[i])
 		}
 	}
-	return aged, s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.ask(ctx, d, wanted, listen) })
+	return aged, s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
 // learn puts keys into the mirror that were in Redis when d was asked.

@@ -65,7 +65,7 @@ done[1] = at or -1
 return done
 `
 
-// taking is one script. It is not sent twice: the second time its items are not there.
+// taking is one script. It is not sent twice: the second time its items do not exist.
 type taking struct {
 	redis.Cmd
 	keys   []bloom.Hash

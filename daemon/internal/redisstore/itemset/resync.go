@@ -57,7 +57,7 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	return gone, s.witnessed(ctx)
 }
 
-// witnessed follows what others forgot. It is insync.ErrLost where a witness is not there.
+// witnessed follows what others forgot. It is insync.ErrLost where a witness does not exist.
 func (s *Set) witnessed(ctx context.Context) error {
 	whole, err := s.Removals.Whole(ctx)
 	if err == nil && !whole {

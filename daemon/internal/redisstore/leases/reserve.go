@@ -84,7 +84,7 @@ func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloo
 			}
 		},
 	}
-	if err := l.do(ctx, &w, split(some)); err != nil {
+	if err := l.execute(ctx, &w, split(some)); err != nil {
 		return result, w.unacked(), err
 	}
 	for i, key := range keys {
@@ -148,7 +148,7 @@ func (l *Leases) Resolve(ctx context.Context, keys []bloom.Hash, add bool) (r Re
 			}
 		},
 	}
-	err = l.do(ctx, &w, split(keys))
+	err = l.execute(ctx, &w, split(keys))
 	r.Unsure = w.unsure
 	return r, err
 }

@@ -111,8 +111,8 @@ func split(keys []bloom.Hash) (all []*call) {
 	return all
 }
 
-// do does the work with calls, those in places that turn out to be others once more.
-func (l *Leases) do(ctx context.Context, w *work, left []*call) error {
+// execute does the work with calls, those in places that turn out to be others once more.
+func (l *Leases) execute(ctx context.Context, w *work, left []*call) error {
 	for len(left) > 0 {
 		n := min(len(left), max(forgotten.Groups, servers.PieceItems/chunk))
 		again, err := l.doPiece(ctx, w, left[:n])

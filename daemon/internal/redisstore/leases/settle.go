@@ -96,7 +96,7 @@ func (l *Leases) settle(ctx context.Context, id engine.Reservation, keys []bloom
 			}
 		},
 	}
-	if err := l.do(ctx, &w, split(some)); err != nil {
+	if err := l.execute(ctx, &w, split(some)); err != nil {
 		return Settlement{Unacked: len(s.Now) + len(w.unsure)}, err
 	}
 	if !known {

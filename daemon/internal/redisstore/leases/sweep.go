@@ -99,7 +99,7 @@ func (l *Leases) sweep(ctx context.Context, g int, text string) error {
 	if len(calls) == 0 {
 		calls = []*call{{group: g}}
 	}
-	return l.do(ctx, &work{
+	return l.execute(ctx, &work{
 		script: letGo, keys: l.keysOf(engine.Reservation(id)), args: []any{text}, client: l.servers.Batches,
 		note: func(bloom.Hash, forgotten.Place, int64) {},
 	}, calls)

@@ -10,7 +10,7 @@ import (
 // PieceItems bounds a pipeline: so many commands travel before their replies are read.
 const PieceItems = 4000
 
-// Verdict is what became of a command that sets an item, if it is not there.
+// Verdict is what became of a command that sets an item, if it does not exist.
 type Verdict int
 
 const (

@@ -20,11 +20,11 @@ type dialogue struct {
 	questions []itemset.Question // SET, or EXISTS
 }
 
-// ask sends a command for each key that is wanted, in pieces, and stops after the first
+// sendQuestions sends a command for each key that is wanted, in pieces, and stops after the first
 // that fails: SET for those that are to expire, EXISTS where expire is 0. It hears of the
 // groups of these keys, and of those in listen. Those that were not sent have no verdict but
 // undone.
-func (s *Set) ask(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
+func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
 	n := 0
 	for _, is := range wanted {
 		if is {
@@ -82,7 +82,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []itemset.Questio
 		return err
 	})
 	if errors.Is(err, redis.Nil) {
-		err = nil // a witness that is not there: see below
+		err = nil // a witness that does not exist: see below
 	}
 	if err == nil {
 		err = hear(&d.Heard)

@@ -123,7 +123,7 @@ func (s *Set) reflect(keys []bloom.Hash, until int64) {
 func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []bool) error {
 	d.Dialogue = s.Open(keys)
 	s.mirror.Has(keys, isNew)
-	return s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.ask(ctx, d, wanted, listen) })
+	return s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
 // broken sorts out a batch that failed, whose items may have expired at until.

@@ -52,7 +52,7 @@ func newInit() *cobra.Command {
 	var flags commonFlags
 	cmd := &cobra.Command{
 		Use:   "init [NAME...]",
-		Short: "Make the filters of the settings in store and archive, where they are not there",
+		Short: "Make the filters of the settings in store and archive, where they do not exist",
 		Long: `For each filter of the settings: where neither store nor archive has a bit-map, make
 it in the store; where the archive alone has one, restore it; and where the archive has
 none, write the first version. Filters of other kinds are made in the store. What is

@@ -97,8 +97,8 @@ func (in *input) read(r io.Reader) {
 	}
 }
 
-// take adds a chunk to the pending bytes, and reports whether a line ends in it.
-func (in *input) take(c chunk) bool {
+// appendChunk adds a chunk to the pending bytes, and reports whether a line ends in it.
+func (in *input) appendChunk(c chunk) bool {
 	in.pending = append(in.pending, c.data...)
 	in.end = c.err
 	ends := bytes.IndexByte(c.data, '\n') >= 0
@@ -115,7 +115,7 @@ func (in *input) next(ctx context.Context) (batch, error) {
 	for in.end == nil && !(whole && len(in.pending) >= batchBytes) && len(in.pending) <= lineBytes && ctx.Err() == nil {
 		select {
 		case c := <-in.chunks:
-			whole = in.take(c) || whole
+			whole = in.appendChunk(c) || whole
 			continue
 		default:
 		}
@@ -124,7 +124,7 @@ func (in *input) next(ctx context.Context) (batch, error) {
 		}
 		select {
 		case c := <-in.chunks:
-			whole = in.take(c)
+			whole = in.appendChunk(c)
 		case <-ctx.Done():
 		}
 	}
@@ -181,7 +181,7 @@ func (in *input) skipLine(ctx context.Context) (skipped int64, err error) {
 		in.pending = in.pending[:0]
 		select {
 		case c := <-in.chunks:
-			in.take(c)
+			in.appendChunk(c)
 		case <-ctx.Done():
 			return skipped, context.Cause(ctx)
 		}

@@ -23,10 +23,10 @@ const (
 	noticeAfter = time.Second
 )
 
-// ask sends a batch. Within patience it retries while no daemon accepts the batch: connections are
+// send sends a batch. Within patience it retries while no daemon accepts the batch: connections are
 // refused, as during a restart, or the daemon is not ready or too busy. Such failures certainly
 // have no effect.
-func (t *transfer) ask(ctx context.Context, b batch) (verdicts, error) {
+func (t *transfer) send(ctx context.Context, b batch) (verdicts, error) {
 	began, told := time.Now(), false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		v, err := t.attempt(ctx, b)

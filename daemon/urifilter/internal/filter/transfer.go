@@ -61,7 +61,7 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		if readerLeft(t.out) {
 			return t.cut(b.first - 1)
 		}
-		v, err := t.ask(ctx, b)
+		v, err := t.send(ctx, b)
 		if err != nil {
 			return t.broken(b, err)
 		}

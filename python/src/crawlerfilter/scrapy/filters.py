@@ -17,7 +17,7 @@ MOST_EXPIRE = 315_360_000
 
 
 def find(client: FilterAPIClient, options: Options) -> Optional[Dict[str, Any]]:
-    """The filter; None if it is not there and may be made."""
+    """The filter; None if it does not exist and may be made."""
     try:
         return client.filter_info(options.typeid)
     except FilterError as err:

@@ -167,7 +167,7 @@ func (c *Conn) read(out *bufio.Reader) {
 	for {
 		text, err := c.message(out)
 		if err == nil {
-			err = c.take(text)
+			err = c.handleMessage(text)
 		}
 		if err != nil {
 			c.mu.Lock()
@@ -197,7 +197,7 @@ func (c *Conn) message(out *bufio.Reader) ([]byte, error) {
 	}
 }
 
-func (c *Conn) take(text []byte) error {
+func (c *Conn) handleMessage(text []byte) error {
 	var m message
 	if err := json.Unmarshal(text, &m); err != nil {
 		return fmt.Errorf("the browser sent an invalid message: %w", err)

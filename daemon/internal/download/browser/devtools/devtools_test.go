@@ -99,7 +99,7 @@ func FuzzTake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		handled := 0
 		c := &Conn{o: Options{Handle: func(Event) { handled++ }}, waiting: map[int64]call{1: {"A.a", make(chan answer, 1)}}}
-		if err := c.take(text); err != nil && handled > 0 {
+		if err := c.handleMessage(text); err != nil && handled > 0 {
 			t.Error(fmt.Errorf("handled, and refused: %w", err))
 		}
 	})

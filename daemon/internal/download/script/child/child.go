@@ -96,7 +96,7 @@ func Main(args []string) int {
 			}
 		}
 	}()
-	r.send(wire.Up{End: r.do()})
+	r.send(wire.Up{End: r.execute()})
 	return 0
 }
 

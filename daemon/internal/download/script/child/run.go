@@ -84,8 +84,8 @@ func (r *run) reason() string {
 	return r.why
 }
 
-// do runs the code to its end.
-func (r *run) do() *wire.End {
+// execute runs the code to its end.
+func (r *run) execute() *wire.End {
 	names := r.names()
 	_, program, err := starlark.SourceProgramOptions(script.Options(), r.start.File, r.start.Text, names.Has)
 	if err != nil {
