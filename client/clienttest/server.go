@@ -7,7 +7,6 @@ package clienttest
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,8 +18,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/cr-clawer/urifilter/client"
 )
 
 // Server is a daemon for one test. Its methods may be called from any goroutine.
@@ -231,113 +228,6 @@ func (s *Server) lookup(w http.ResponseWriter, ref string) *filter {
 	sort.Strings(known)
 	Problem(w, http.StatusNotFound, "unknown_filter", fmt.Sprintf("filter %q: unknown", ref), map[string]any{"known": known})
 	return nil
-}
-
-func (s *Server) info(name string, f *filter) client.FilterInfo {
-	if f.kind == "timing" {
-		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Expire: f.expire.Seconds(), Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
-	}
-	if f.kind == "exact" {
-		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
-	}
-	if f.kind == "simhash" {
-		items := 0
-		for _, ids := range f.texts {
-			items += len(ids)
-		}
-		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Distance: 3, FeatureHash: f.featureHash, Items: uint64(items), Generation: uint64(f.generation)}
-	}
-	return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Capacity: f.capacity, ErrorRate: f.errorRate,
-		OnFull: f.onFull, ItemsEstimate: uint64(len(f.seen)), FillRatio: 0.25, FPREstimate: 0.00001,
-		Bytes: f.capacity * 25 / 8, Generation: uint64(f.generation)}
-}
-
-func (s *Server) list(w http.ResponseWriter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := []client.FilterInfo{}
-	for name, f := range s.filters {
-		all = append(all, s.info(name, f))
-	}
-	slices.SortFunc(all, func(a, b client.FilterInfo) int { return a.ID - b.ID })
-	reply(w, http.StatusOK, client.FilterList{Filters: all})
-}
-
-func (s *Server) show(w http.ResponseWriter, name string, status int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f := s.lookup(w, name); f != nil {
-		reply(w, status, s.info(name, f))
-	}
-}
-
-func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
-	var spec struct {
-		ID        int     `json:"id"`
-		Kind      string  `json:"kind"`
-		Capacity  uint64  `json:"capacity"`
-		ErrorRate float64 `json:"error_rate"`
-		OnFull    string  `json:"on_full"`
-		Expire    float64 `json:"expire"` // seconds
-
-		Distance    uint64 `json:"distance"` // 3 in any case
-		FeatureHash string `json:"feature_hash"`
-	}
-	spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 10_000_000, 0.0001, "warn"
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&spec); err != nil {
-		s.unexpected(w, "PUT %s: %v", name, err)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	want := newFilter(spec.ID, spec.Capacity, spec.ErrorRate, spec.OnFull)
-	want.featureHash = cmp.Or(spec.FeatureHash, "xxh3")
-	want.kind, want.expire = spec.Kind, time.Duration(spec.Expire*float64(time.Second))
-	status := http.StatusOK
-	if have := s.filters[name]; have == nil {
-		if want.id == 0 {
-			want.id = s.highestID + 1
-		}
-		s.highestID = max(s.highestID, want.id)
-		s.filters[name], status = want, http.StatusCreated
-	} else if have.capacity != want.capacity || have.errorRate != want.errorRate || have.onFull != want.onFull ||
-		have.kind != want.kind || have.expire != want.expire {
-		Problem(w, http.StatusConflict, "filter_conflict", "filter "+name+": is there with other parameters", nil)
-		return
-	}
-	reply(w, status, s.info(name, s.filters[name]))
-}
-
-func (s *Server) drop(w http.ResponseWriter, r *http.Request, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lookup(w, name) == nil {
-		return
-	}
-	if r.URL.Query().Get("confirm") != name {
-		Problem(w, http.StatusBadRequest, "confirm_required", "add ?confirm="+name, nil)
-		return
-	}
-	delete(s.filters, name)
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (s *Server) clear(w http.ResponseWriter, r *http.Request, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.lookup(w, name)
-	if f == nil {
-		return
-	}
-	if r.URL.Query().Get("confirm") != name {
-		Problem(w, http.StatusBadRequest, "confirm_required", "add ?confirm="+name, nil)
-		return
-	}
-	f.seen, f.texts = map[key]time.Time{}, map[string][]string{}
-	f.generation++
-	reply(w, http.StatusOK, s.info(name, f))
 }
 
 func reply(w http.ResponseWriter, status int, body any) {

@@ -1,0 +1,117 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+)
+
+// Create implements engine.Store. Where another daemon was quicker with the same parameters, the
+// filter is that daemon's, and b is not used.
+func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
+	if err := takes(spec); err != nil {
+		return nil, err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	e, err := newEntry(spec, b)
+	if err != nil {
+		return nil, err
+	}
+	err = s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		have, err := readEntries(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, other := range have {
+			switch {
+			case other.spec == spec:
+				e = other
+				return nil
+			case other.spec.Name == spec.Name, other.spec.ID == spec.ID:
+				return fmt.Errorf("filter %s, id %d: mysql has %s, id %d: %w", spec.Name, spec.ID, other.spec.Name, other.spec.ID, engine.ErrConflict)
+			}
+		}
+		if err := createItems(ctx, c, e.table); err != nil {
+			return err
+		}
+		return insertEntry(ctx, c, e)
+	})
+	if err != nil {
+		return nil, s.changeFailed(err)
+	}
+	set, err := s.load(ctx, e)
+	if err != nil {
+		return nil, s.trouble(err)
+	}
+	return s.adopt(set), nil
+}
+
+// changeFailed is the error of a change of the registry, which may have been made in part.
+func (s *Store) changeFailed(err error) error {
+	s.untidy.Store(true)
+	s.pollSoon()
+	return s.trouble(err)
+}
+
+// Drop implements engine.Store. The other daemons find the table gone at once.
+func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	set := s.find(spec.Name)
+	if set == nil {
+		return &engine.UnknownFilterError{Ref: spec.Name}
+	}
+	err := s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		if gone, err := deleteEntry(ctx, c, set.entry); err != nil || !gone {
+			return err // another daemon has dropped it
+		}
+		return errors.Join(dropTable(ctx, c, set.table), endReservations(ctx, c, set.table))
+	})
+	if err != nil {
+		return s.changeFailed(err)
+	}
+	s.end(set)
+	return nil
+}
+
+// Clear implements engine.Store: the filter gets another table, and then the old one is dropped,
+// which ends it for every daemon in the same moment.
+func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	var e entry
+	err := s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		entries, err := readEntries(ctx, c)
+		if err != nil {
+			return err
+		}
+		old, found := entryOf(entries, spec)
+		if !found {
+			return &engine.UnknownFilterError{Ref: spec.Name}
+		}
+		b.Generation = max(b.Generation, old.generation+1)
+		if e, err = newEntry(spec, b); err != nil {
+			return err
+		}
+		if err := createItems(ctx, c, e.table); err != nil {
+			return err
+		}
+		if err := replaceEntry(ctx, c, old, e); err != nil {
+			return err
+		}
+		return errors.Join(dropTable(ctx, c, old.table), endReservations(ctx, c, old.table))
+	})
+	if err != nil {
+		return s.changeFailed(err)
+	}
+	set, err := s.load(ctx, e)
+	if err != nil {
+		return s.trouble(err)
+	}
+	serve(s.adopt(set))
+	return nil
+}
