@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
@@ -129,4 +130,21 @@ func (s *Store) demand(ctx context.Context, db *sql.DB) error {
 		return &demandError{fmt.Sprintf("has innodb_flush_log_at_trx_commit %d: a crash of it would lose what was answered\nhint: SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in its settings; or durability: interval, if a second may be lost", flush)}
 	}
 	return nil
+}
+
+var connectedDesc = prometheus.NewDesc("urifilter_mysql_connected",
+	"1 while MariaDB can be reached and meets the requirements, as last seen; it is asked every second.", nil, nil)
+
+// Describe implements [prometheus.Collector].
+func (s *Store) Describe(ch chan<- *prometheus.Desc) { ch <- connectedDesc }
+
+// Collect implements [prometheus.Collector].
+func (s *Store) Collect(ch chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value := 1.0
+	if s.away != nil || s.fault != nil {
+		value = 0
+	}
+	ch <- prometheus.MustNewConstMetric(connectedDesc, prometheus.GaugeValue, value)
 }

@@ -215,10 +215,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if err := s.refusing(); err != nil {
 		return err
 	}
-	if err := s.batches.PingContext(ctx); err != nil {
-		return s.trouble(err)
-	}
-	return nil
+	return s.trouble(s.batches.PingContext(ctx))
 }
 
 // refusing says why batches are refused; nil: they are not.

@@ -57,7 +57,6 @@ func (w *world) now() time.Time { return w.r.clock.Now() }
 func (w *world) someJob() *modelJob { return w.jobs[fmt.Sprint("job", w.random.IntN(4))] }
 
 func (w *world) step() {
-	r := w.r
 	w.r.clock.Advance(time.Duration(w.random.IntN(2000)) * time.Millisecond)
 	switch p := w.random.IntN(100); {
 	case p < 4:
@@ -75,7 +74,7 @@ func (w *world) step() {
 	case p < 98:
 		w.sweep()
 	default:
-		r.reopen()
+		w.r.reopen()
 	}
 }
 
@@ -134,9 +133,8 @@ func (w *world) addTasks() {
 
 // first compares what a store has chosen with the first n by a key; equal keys are
 // interchangeable.
-func first[K cmp.Ordered](w *world, what string, can []*modelTask, n int, key func(*modelTask) K, got []string) []*modelTask {
-	keys := func(tasks []*modelTask) []K {
-		var all []K
+func first[K cmp.Ordered, T any](w *world, what string, can []*modelTask, n int, key func(*modelTask) K, got []T, idOf func(T) string) []*modelTask {
+	keys := func(tasks []*modelTask) (all []K) {
 		for _, t := range tasks {
 			all = append(all, key(t))
 		}
@@ -144,7 +142,8 @@ func first[K cmp.Ordered](w *world, what string, can []*modelTask, n int, key fu
 		return all
 	}
 	var chosen []*modelTask
-	for _, id := range got {
+	for _, g := range got {
+		id := idOf(g)
 		i := slices.IndexFunc(can, func(t *modelTask) bool { return t.ID == id })
 		if i < 0 || slices.Contains(chosen, can[i]) {
 			w.r.Fatalf("%s: chose %s, which it could not", what, id)
@@ -173,11 +172,8 @@ func (w *world) handOut() {
 			can = append(can, t)
 		}
 	}
-	var chosen []string
-	for _, t := range got {
-		chosen = append(chosen, t.ID)
-	}
-	for i, t := range first(w, "hand out", can, n, func(t *modelTask) int64 { return t.NotBefore.UnixMilli() }, chosen) {
+	idOf := func(t download.Task) string { return t.ID }
+	for i, t := range first(w, "hand out", can, n, func(t *modelTask) int64 { return t.NotBefore.UnixMilli() }, got, idOf) {
 		t.State, t.Until, t.rank = download.Ready, w.now().Add(20*time.Second), rank
 		if got[i] != t.Task {
 			w.r.Errorf("handed out\n%+v, want\n%+v", got[i], t.Task)

@@ -37,11 +37,8 @@ func (w *world) lease() {
 		return !slices.Contains(want.Lanes, w.jobOf(t.Job).Setting.Lane)
 	})
 	got := w.r.lease(want)
-	var chosen []string
-	for _, l := range got {
-		chosen = append(chosen, l.Task.ID)
-	}
-	for i, t := range first(w, "lease", can, want.Max, func(t *modelTask) int64 { return t.rank }, chosen) {
+	idOf := func(l download.Lease) string { return l.Task.ID }
+	for i, t := range first(w, "lease", can, want.Max, func(t *modelTask) int64 { return t.rank }, got, idOf) {
 		t.State, t.Until, t.Owner, t.NotBefore = download.Running, w.now().Add(want.For), want.Owner, time.Time{}
 		t.Attempts++
 		t.Fence++
