@@ -56,7 +56,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"short file", func(t *testing.T, path string) { write(t, path, "SQLite format 3\x00") }, "is not a SQLite database"},
 		{"another program's", func(t *testing.T, path string) { run(t, path, "CREATE TABLE jobs (id)") }, "is a SQLite database of another program"},
 		{"another application id", func(t *testing.T, path string) { run(t, path, "PRAGMA application_id = 7", "CREATE TABLE x (y)") }, "is a SQLite database of another program"},
-		{"log without its database", func(t *testing.T, path string) { write(t, path+"-wal", "x") }, "is the log of a database that does not exist"},
+		{"log without its database", func(t *testing.T, path string) { write(t, path+"-wal", "x") }, "is the log of a database that no longer exists"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
