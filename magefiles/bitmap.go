@@ -13,7 +13,7 @@ import (
 // Bitmap copies bit-maps to and from the archive in MongoDB.
 type Bitmap mg.Namespace
 
-// Init makes the bit-maps that the store or the archive of the filter hosts lacks; existing ones stay.
+// Init creates the bit-maps that are missing in the store or the archive of the filter hosts; existing ones stay.
 //
 //	go tool mage bitmap:init
 func (Bitmap) Init(
@@ -62,7 +62,7 @@ func (Bitmap) Restore(
 	})
 }
 
-// Status shows what the store and the archive have of each filter, and how old it is.
+// Status shows what the store and the archive hold for each filter, and how old it is.
 //
 //	go tool mage bitmap:status
 func (Bitmap) Status(

@@ -10,10 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Certificates are the ones that daemons use to connect to Redis and the archive.
+// Certificates are those with which daemons connect to Redis and the archive.
 type Certificates mg.Namespace
 
-// Renew renews all certificates of the toolkit's authority; deploy renews those that expire soon by itself.
+// Renew renews all certificates of the toolkit's authority; deploy itself renews those that expire soon.
 //
 //	go tool mage certificates:renew
 func (Certificates) Renew(

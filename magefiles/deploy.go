@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-// Deploy sets up or upgrades the whole fleet (Redis, MariaDB, archive, program, settings, service), one host at a time; each is checked by a real request, and rolled back if that fails.
+// Deploy sets up or upgrades the whole fleet (Redis, MariaDB, archive, program, settings, service), one host at a time; each is checked with a real request, and rolled back if that fails.
 //
 // A second run changes nothing. Every host is connected to, checked and locked before any
 // is changed; the filter hosts follow the canary in batches (fleet in the inventory).
@@ -16,18 +16,18 @@ import (
 //	go tool mage deploy                                # all of configs/hosts.yaml
 //	go tool mage deploy -dryRun                        # what would change, and nothing else
 //	go tool mage deploy -hosts=web1,web2 -v
-//	go tool mage deploy -resume                        # after a failure was mended
+//	go tool mage deploy -resume                        # after the cause of a failure was fixed
 //	URIFILTER_HOSTS=root@10.0.0.5 go tool mage deploy  # without an inventory
 //
-// It exits with 0 done, 1 failed, 2 wrong settings or call, 3 hosts not reached, 4 locked
-// by another run, 130 interrupted.
+// Exit codes: 0 done, 1 failed, 2 wrong settings or call, 3 hosts not reached, 4 locked by
+// another run, 130 interrupted.
 func Deploy(
 	ctx context.Context,
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
-	resume *bool, // go on with the hosts with which the last run was not done
+	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines
@@ -36,7 +36,7 @@ func Deploy(
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Deploy(ctx) })
 }
 
-// Plan shows what deploy would change, with differences of files, and changes nothing.
+// Plan shows what deploy would change, including file differences, and changes nothing.
 //
 //	go tool mage plan
 //	go tool mage plan -exitCode   # exits with 5 when something would change
@@ -45,7 +45,7 @@ func Plan(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	exitCode *bool, // exit with 5 when something would change
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
+	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {

@@ -21,7 +21,7 @@ func (Install) All(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
+	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
@@ -106,14 +106,14 @@ func (Install) Service(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64, {program} for its name
+	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
 	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.InstallService(ctx) })
 }
 
-// Bundle makes a folder with packages and program for a site without internet access, with the help of hosts that have it.
+// Bundle creates a folder with packages and program for a site without internet access, with the help of hosts that have access.
 //
 //	go tool mage install:bundle bundle -hosts=online
 func (Install) Bundle(
@@ -121,7 +121,7 @@ func (Install) Bundle(
 	folder string,
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
-	binary *string, // take this program and build none; {arch} stands for amd64 or arm64, {program} for its name
+	binary *string, // use this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
 ) error {
 	return with(flags{hosts: hosts, inventory: inventory, binary: binary}, func(t *provision.Toolkit) error { return t.CollectBundle(ctx, folder) })
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/cr-clawer/urifilter/provision/bench"
 )
 
-// BenchLoad puts the daemons under load, one host after the other, each by its own command line (urifilter bench load) on its own host, and shows rate and latency.
+// BenchLoad puts the daemons under load, one host after the other, each with its own command line (urifilter bench load) on its own host, and shows rate and latency.
 //
 //	go tool mage bench:load -connections=16
 //	go tool mage bench:load -hosts=web1 -rate=500k -batch=100 -duration=1m -json
 //
-// CALLERS OF THE DAEMONS FEEL IT. Each run has a filter of its own, which it drops; -filter=NAME asks
-// one that is there, which keeps the items. Latencies count from when batches were due (-rate),
-// and are corrected for coordinated omission otherwise; docs/laboratory.md tells more. It exits with 1 when batches failed.
+// CALLERS OF THE DAEMONS NOTICE IT. Each run creates its own filter, and drops it at the end; -filter=NAME
+// uses an existing one, which keeps the items. With -rate, latencies count from when batches were due; otherwise
+// they are corrected for coordinated omission; see docs/laboratory.md. It exits with 1 when batches failed.
 func BenchLoad(
 	ctx context.Context,
 	connections *int, // each sends one batch at a time; 4 if not given
 	batch *int, // items in each batch; 1000 if not given
 	duplicates *float64, // share of items that were sent before; 0.5 if not given
-	rate *string, // items a second that are due, such as 500k; as fast as answers come if not given
-	duration *time.Duration, // of each host; 10s if not given
+	rate *string, // items to send per second, such as 500k; as fast as answers come if not given
+	duration *time.Duration, // per host; 10s if not given
 	protocol *string, // json, text or ndjson
-	filter *string, // ask this filter, and leave the items in it
+	filter *string, // use this filter, and leave the items in it
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines, with the whole of what was measured
+	json *bool, // write JSON lines, with all measurements
 	v *bool, // show what commands wrote
 ) error {
 	l := bench.Load{

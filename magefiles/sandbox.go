@@ -18,7 +18,7 @@ type Sandbox mg.Namespace
 
 const sandboxDir = ".sandbox"
 
-// Up makes throw-away Debian hosts on this machine, and an inventory that the other targets use if there is no other; -n=3 -releases=bookworm,trixie.
+// Up creates throw-away Debian hosts on this machine, and an inventory that the other targets use if no other exists; -n=3 -releases=bookworm,trixie.
 func (Sandbox) Up(ctx context.Context, n *int, releases *string) error {
 	specs, err := sandbox.Rehearsal(valueOr(n, 1), valueOr(releases, ""))
 	if err != nil {

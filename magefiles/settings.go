@@ -24,7 +24,7 @@ func (Settings) Check(
 	return with(flags{hosts: hosts, inventory: inventory}, func(t *provision.Toolkit) error { return t.SettingsCheck(ctx) })
 }
 
-// Push writes settings and tokens to the hosts, and restarts or reloads the daemons that they change, one host at a time.
+// Push writes settings and tokens to the hosts, and restarts or reloads the affected daemons, one host at a time.
 //
 //	go tool mage settings:push -dryRun
 //	go tool mage settings:push
@@ -33,7 +33,7 @@ func (Settings) Push(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // go on with the hosts with which the last run was not done
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines
@@ -50,7 +50,7 @@ func (Settings) Update(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // go on with the hosts with which the last run was not done
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines
@@ -63,13 +63,13 @@ func (Settings) Update(
 //
 //	go tool mage settings:token -name=crawler -scopes=filter
 //	go tool mage settings:token -name=crawler -scopes=read,filter -replace   # a new secret
-//	go tool mage settings:token -name=news -program=uridownloader            # of the downloader
+//	go tool mage settings:token -name=news -program=uridownloader            # for the downloader
 //	go tool mage settings:push                                               # then
 func (Settings) Token(
 	name *string, // who will use it
-	scopes *string, // some of read, filter, admin, comma-separated; filter if not given
-	program *string, // uridownloader: for that, with the scopes read, submit, admin; submit if not given
-	replace *bool, // give a name that is there a new secret
+	scopes *string, // some of read, filter, forget, admin, comma-separated; filter if not given
+	program *string, // uridownloader: a token for it, with some of read, submit, admin; submit if not given
+	replace *bool, // give an existing name a new secret
 	inventory *string, // the inventory in place of configs/hosts.yaml
 ) error {
 	return coded(provision.MakeToken(flags{inventory: inventory, program: valueOr(program, "")}.options(), valueOr(name, ""), valueOr(scopes, ""), valueOr(replace, false)))

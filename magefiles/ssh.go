@@ -27,7 +27,7 @@ func (Ssh) Setup(
 	return with(flags{hosts: hosts, inventory: inventory, yes: yes}, func(t *provision.Toolkit) error { return t.SSHSetup(ctx, valueOr(fingerprint, "")) })
 }
 
-// Check logs in to each host and shows its system, disks and clock, and how you become root there.
+// Check logs in to each host and shows its system, disks and clock, and how you become root on it.
 //
 //	go tool mage ssh:check
 func (Ssh) Check(

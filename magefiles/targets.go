@@ -20,25 +20,25 @@ func Build(ctx context.Context) error { return repo().Build(ctx) }
 // BuildLinux compiles the static programs for servers to dist/urifilter-linux-ARCH and dist/uridownloader-linux-ARCH, for amd64 and arm64.
 func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 
-// Run builds, starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
+// Run builds and starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
 func Run(ctx context.Context) error { return repo().Run(ctx, os.Getenv("URIFILTER_LISTEN")) }
 
-// RunDownloader builds, starts the downloader on 127.0.0.1:8001 with its data in .run, and prints what to try.
+// RunDownloader builds and starts the downloader on 127.0.0.1:8001 with its data in .run, and prints what to try.
 func RunDownloader(ctx context.Context) error {
 	return repo().RunDownloader(ctx, os.Getenv("URIDOWNLOADER_LISTEN"))
 }
 
-// Test runs all tests except the system tests; -run=PATTERN only Go tests with matching names, -short leaves out long ones.
+// Test runs all tests except the system tests; -run=PATTERN runs only Go tests with matching names, -short leaves out long ones.
 func Test(ctx context.Context, run *string, short *bool) error {
 	return repo().Test(ctx, chores.TestOptions{Run: valueOr(run, ""), Short: valueOr(short, false)})
 }
 
-// TestSystem runs the tests that boot hosts, or kill and restart for minutes; -run=PATTERN only those with matching names.
+// TestSystem runs the tests that boot hosts, or kill and restart processes for minutes; -run=PATTERN runs only those with matching names.
 func TestSystem(ctx context.Context, run *string) error {
 	return repo().TestSystem(ctx, valueOr(run, ""))
 }
 
-// Check runs the linters, the race detector on all tests, the other platforms and the search for known vulnerabilities.
+// Check runs the linters, the race detector on all tests, the checks for other platforms and the search for known vulnerabilities.
 func Check(ctx context.Context) error { return repo().Check(ctx) }
 
 // Bench measures speed and memory, prints tables and keeps every run in .run/results; -args=-write puts tables and charts into docs.
@@ -49,14 +49,14 @@ func Bench(ctx context.Context, args *string) error {
 	return repo().Bench(ctx, strings.Fields(valueOr(args, "")))
 }
 
-// BenchCompare tells by benchstat what differs between two results of bench; also bench:compare.
+// BenchCompare shows with benchstat how two results of bench differ; also bench:compare.
 //
 //	go tool mage bench:compare docs/measured .run/results/2026-11-23-101500
 func BenchCompare(ctx context.Context, before, after string) error {
 	return repo().Compare(ctx, before, after)
 }
 
-// Chaos kills, halts and disconnects daemons and Redis under load, and checks that of equal items exactly one was new.
+// Chaos kills, halts and disconnects daemons and Redis under load, and checks that exactly one of equal items was new.
 //
 //	go tool mage chaos -duration=2h -seed=7
 //	go tool mage chaos -store=redis,sentinel -faults=kill,redis-cut
@@ -73,16 +73,16 @@ func Chaos(
 	})
 }
 
-// ChaosDownloads kills the downloader, its filter, Redis and MongoDB at random while it downloads 100,000 pages of local servers, and checks that each has one result or a reason and that no host was asked too often.
+// ChaosDownloads kills the downloader, its filter, Redis and MongoDB at random while it downloads 100,000 pages of local servers, and checks that each has one result or a reason and that no host was called too often.
 //
 //	go tool mage chaosDownloads -tasks=20000 -seed=7
 //	go tool mage chaosDownloads -kind=mongodb -tasks=2000 -hosts=200
 func ChaosDownloads(
 	ctx context.Context,
 	tasks *int, // how many; 100000 if not given
-	hosts *int, // of how many servers; 1000 if not given
+	hosts *int, // on how many servers; 1000 if not given
 	seed *string, // of URIs and kills; chosen and printed if not given
-	kind *string, // serve (one process), roles (apart, with filter and Redis), mongodb (roles, and their store there); roles if not given
+	kind *string, // serve (one process), roles (separate processes, with filter and Redis), mongodb (roles, with their store in MongoDB); roles if not given
 ) error {
 	return repo().ChaosDownloads(ctx, chores.DownloadCampaign{
 		Tasks: valueOr(tasks, 0), Hosts: valueOr(hosts, 0), Seed: valueOr(seed, ""), Kind: valueOr(kind, ""),
@@ -95,7 +95,7 @@ func ChaosDownloads(
 //	go tool mage chaosCrawl -pages=2000 -kills=20 -threads=1 -seed=7
 func ChaosCrawl(
 	ctx context.Context,
-	pages *int, // that are stored, of a site of ten times as many; 10000 if not given
+	pages *int, // how many are stored, of a site of ten times as many; 10000 if not given
 	kills *int, // 50 if not given
 	threads *int, // 64 if not given
 	seed *string, // of the kills; chosen and printed if not given

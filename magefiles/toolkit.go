@@ -21,7 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 )
 
-// Aliases are short names of targets, names that Go could not have given, and those of the
+// Aliases are short names of targets, names that Go does not allow, and the names of the
 // fabric tasks that the targets replace.
 var Aliases = map[string]interface{}{
 	"bench:load":                      BenchLoad,
@@ -54,7 +54,7 @@ var Aliases = map[string]interface{}{
 	"update":                          Settings.Update,
 }
 
-// flags are those that targets have in common; nil is not given.
+// flags are those that targets have in common; nil means not given.
 type flags struct {
 	hosts, inventory, binary                                *string
 	dryRun, exitCode, json, verbose, yes, resume, keepGoing *bool
@@ -72,7 +72,7 @@ func (f flags) options() provision.Options {
 	}
 }
 
-// build makes the program for servers from the sources here.
+// build compiles the program for servers from the sources here.
 func build(ctx context.Context, p program.Program, arch string) (string, error) {
 	out := filepath.Join("dist", p.File(arch))
 	err := chores.Repo{Dir: ".", Out: os.Stderr}.BuildFor(ctx, p.Package, "linux", arch, out)
@@ -82,7 +82,7 @@ func build(ctx context.Context, p program.Program, arch string) (string, error) 
 	return out, err
 }
 
-// with opens the toolkit, lets do work with it, and turns the error into an exit code.
+// with opens the toolkit, calls do with it, and turns the error into an exit code.
 func with(f flags, do func(*provision.Toolkit) error) error {
 	toolkit, err := provision.Open(f.options())
 	if err != nil {
@@ -95,8 +95,8 @@ func with(f flags, do func(*provision.Toolkit) error) error {
 	return coded(err)
 }
 
-// coded gives an error the exit code that package fleet documents. What the report of a run
-// has told ends here, or mage would tell it once more.
+// coded gives an error the exit code that package fleet documents. If the report of a run has
+// shown the error, coded exits at once, or mage would show it a second time.
 func coded(err error) error {
 	if err == nil {
 		return nil

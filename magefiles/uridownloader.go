@@ -24,7 +24,7 @@ func (Uridownloader) Get(
 	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
@@ -45,7 +45,7 @@ func (Uridownloader) Start(
 	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Start(ctx) })
 }
 
-// Stop stops the daemons and closes their ports; what is being downloaded is ended or given back.
+// Stop stops the daemons and closes their ports; downloads in progress are finished or given back.
 //
 //	go tool mage downloader:stop -hosts=down1
 func (Uridownloader) Stop(
@@ -67,7 +67,7 @@ func (Uridownloader) Restart(
 	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // go on with the hosts with which the last run was not done
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines
@@ -99,9 +99,9 @@ func (Uridownloader) Status(
 //	go tool mage downloader:logs -follow
 func (Uridownloader) Logs(
 	ctx context.Context,
-	lines *int, // how many of each host
-	since *string, // not before this time, as journalctl takes it
-	follow *bool, // go on with what they write, until Ctrl-C
+	lines *int, // how many per host
+	since *string, // not before this time, in a form that journalctl accepts
+	follow *bool, // keep showing what they write, until Ctrl-C
 	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	json *bool, // write JSON lines
@@ -131,11 +131,11 @@ func (Uridownloader) Releases(
 //	go tool mage downloader:rollback -version=20261121T091500Z
 func (Uridownloader) Rollback(
 	ctx context.Context,
-	version *string, // this release: its id or the beginning of it
+	version *string, // this release: its id or the beginning of its id
 	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // go on with the hosts with which the last run was not done
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines

@@ -22,7 +22,7 @@ func (Urifilter) Get(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	binary *string, // push this program and build none; {arch} stands for amd64 or arm64
+	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64
 	json *bool, // write JSON lines
 	v *bool, // show what commands wrote
 ) error {
@@ -65,7 +65,7 @@ func (Urifilter) Restart(
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // go on with the hosts with which the last run was not done
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines
@@ -97,9 +97,9 @@ func (Urifilter) Status(
 //	go tool mage urifilter:logs -follow
 func (Urifilter) Logs(
 	ctx context.Context,
-	lines *int, // how many of each host
-	since *string, // not before this time, as journalctl takes it
-	follow *bool, // go on with what they write, until Ctrl-C
+	lines *int, // how many per host
+	since *string, // not before this time, in a form that journalctl accepts
+	follow *bool, // keep showing what they write, until Ctrl-C
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	json *bool, // write JSON lines
@@ -129,11 +129,11 @@ func (Urifilter) Releases(
 //	go tool mage urifilter:rollback -version=20261121T091500Z
 func (Urifilter) Rollback(
 	ctx context.Context,
-	version *string, // this release: its id or the beginning of it
+	version *string, // this release: its id or the beginning of its id
 	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
 	inventory *string, // the inventory in place of configs/hosts.yaml
 	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // go on with the hosts with which the last run was not done
+	resume *bool, // continue with the hosts that the last run did not finish
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
 	json *bool, // write JSON lines

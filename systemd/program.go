@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// Program is what the units say of a program, the same on every host. Its command line
-// has `serve --config FILE` or what Daemons say, `config check --config FILE` and `service install`.
+// Program is what the units say about a program, the same on every host. Its command line has
+// `serve --config FILE` or those of Daemons, `config check --config FILE` and `service install`.
 type Program struct {
-	// Name is that of the binary, and the beginning of the names of units, folders, user
-	// and variables. A small letter, then small letters and digits.
+	// Name is the name of the binary, and the beginning of the names of units, folders, user
+	// and variables: a lower-case letter, then lower-case letters and digits.
 	Name string
 	// Does completes "NAME: ...", in one line: "remembers which items have been seen".
 	Does string
 	// Documentation is a URL.
 	Documentation string
-	// Daemons are the commands of its command line that can be the daemon of a machine, the
-	// first unless somebody chooses. Nil: serve.
+	// Daemons are the commands of its command line that can be the daemon of a machine. The
+	// first is the default. Nil: serve.
 	Daemons []string
-	// Jails is that it runs code of others, in children that it locks up by Landlock and
-	// seccomp, for which it needs their system calls.
+	// Jails means that it runs code of others, in child processes that it confines with
+	// Landlock and seccomp, so it needs the system calls for those.
 	Jails bool
-	// Job is what it does on a schedule beside the daemon; nil: nothing.
+	// Job is what it does on a schedule besides the daemon; nil: nothing.
 	Job *Job
 }
 
 // Job is a command that a timer or a crontab starts.
 type Job struct {
-	// Name is the part of its units' names behind the program's: writeback.
+	// Name follows the program's name in the names of the job's units: writeback.
 	Name string
 	// Does completes "NAME: ...", in one line.
 	Does string
@@ -38,7 +38,7 @@ type Job struct {
 	Args []string
 }
 
-// Commands are Daemons, one at least.
+// Commands returns Daemons, at least one.
 func (p Program) Commands() []string {
 	if len(p.Daemons) == 0 {
 		return []string{"serve"}
@@ -63,8 +63,8 @@ func (p Program) ofJob(kind string) string {
 	return p.Name + "-" + p.Job.Name + kind
 }
 
-// Where the program's files are on a host, unless somebody says otherwise. A link in the
-// path of the binary is followed at each start, so that a release is switched by it.
+// The program's files on a host, unless somebody says otherwise. A link in the path of the
+// binary is followed at each start, so that changing the link switches the release.
 func (p Program) Root() string      { return "/opt/" + p.Name }
 func (p Program) Binary() string    { return p.Root() + "/current/" + p.Name }
 func (p Program) ConfigDir() string { return "/etc/" + p.Name }
@@ -72,21 +72,21 @@ func (p Program) Config() string    { return p.ConfigDir() + "/" + p.Name + ".ya
 func (p Program) EnvFile() string   { return p.ConfigDir() + "/" + p.Name + ".env" }
 func (p Program) DataDir() string   { return "/var/lib/" + p.Name }
 
-// Crontab is the file with its job for cron. Its name has no dot: cron reads no file that
-// has one.
+// Crontab is the file that runs its job with cron. Its name has no dot, because cron ignores
+// files whose names have one.
 func (p Program) Crontab() string { return "/etc/cron.d/" + p.Name }
 
-// TokenName is the file, in the folder of the settings, that holds, alone, the token by
+// TokenName is the file, in the folder of the settings, that contains only the token with
 // which the host's own jobs call the daemon.
 const TokenName = "operator.token"
 
-// TokenFile is that file.
+// TokenFile is the path of that file.
 func (p Program) TokenFile() string { return path.Join(p.ConfigDir(), TokenName) }
 
-// User is who runs the daemon, and the group.
+// User is the user that runs the daemon, and the group.
 func (p Program) User() string { return p.Name }
 
-// Env is a variable of its environment: TOKEN is NAME_TOKEN.
+// Env returns the name of a variable of its environment: TOKEN is NAME_TOKEN.
 func (p Program) Env(name string) string { return strings.ToUpper(p.Name) + "_" + name }
 
 var (

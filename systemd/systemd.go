@@ -1,9 +1,9 @@
 // Package systemd renders the unit files that make a program a service: the daemon, its
-// socket, the timer that tries again after a crash loop, and what it does every month with
-// its timer. The files beside this one are the units, with what differs between programs
-// and between hosts left open.
+// socket, the timer that tries again after a crash loop, and the program's monthly job with
+// its timer. The files beside this one are templates of the units, which leave open what
+// differs between programs and between hosts.
 //
-// It writes no file and starts no program: the program's own command `service` does.
+// It writes no file and starts no program: the program's own command `service` does that.
 package systemd
 
 import (
@@ -19,33 +19,33 @@ import (
 	"text/template"
 )
 
-// Dir is where units belong that neither a package nor the system wrote.
+// Dir is the folder for units that neither a package nor the system wrote.
 const Dir = "/etc/systemd/system"
 
-// Params are what differs between hosts. Zero fields take the defaults.
+// Params are what differs between hosts. Zero fields get the defaults.
 type Params struct {
-	// Run is the command that is the daemon, one of the program's Daemons. Default: the first.
+	// Run is the command that runs as the daemon, one of the program's Daemons. Default: the first.
 	Run string
-	// Binary is the program. Default: that of Program; a link in this path is followed at
-	// each start, so that a release is switched by it.
+	// Binary is the path of the program. Default: that of Program; a link in this path is
+	// followed at each start, so that changing the link switches the release.
 	Binary string
-	// Config is the file of settings. Default: that of Program.
+	// Config is the settings file. Default: that of Program.
 	Config string
-	// EnvFile holds variables of the environment, one NAME=value a line; it need not
+	// EnvFile contains environment variables, one NAME=value per line; it need not
 	// exist. Default: that of Program.
 	EnvFile string
-	// TokenFile holds, alone, the token by which the job calls the daemon; it need not
-	// exist. Default operator.token beside Config.
+	// TokenFile contains only the token with which the job calls the daemon; it need not
+	// exist. Default: operator.token beside Config.
 	TokenFile string
-	// DataDir is data_dir of the settings. Under /var/lib systemd makes it; elsewhere it
-	// must exist and belong to User. Not under /home, /root, /run/user, /tmp or /var/tmp,
-	// which the daemon does not see. Default: that of Program.
+	// DataDir is data_dir of the settings. systemd creates it under /var/lib; elsewhere it
+	// must exist and belong to User. It must not be under /home, /root, /run/user, /tmp or
+	// /var/tmp, which the daemon does not see. Default: that of Program.
 	DataDir string
-	// User and Group run the daemon; they must exist, and are not root. Default: that of
-	// Program; Group is User where User alone is given.
+	// User and Group run the daemon; they must exist, and must not be root. Default: that of
+	// Program; if only User is given, Group is User.
 	User, Group string
-	// Listen are the host:port to be called at, as in listen of the settings; the host is
-	// an IP address, localhost, or empty for every address. Default 127.0.0.1:8000.
+	// Listen are the addresses to listen on, host:port, as in listen of the settings; the host
+	// is an IP address, localhost, or empty for every address. Default: 127.0.0.1:8000.
 	Listen []string
 }
 
@@ -59,8 +59,8 @@ type File struct {
 //go:embed *.service *.socket *.timer
 var units embed.FS
 
-// Render returns all units of a program, sorted by name. The error is that of Validate, of
-// the program or of what is given for the host.
+// Render returns all units of a program, sorted by name. The error is that of Validate, for
+// the program or for what is given for the host.
 func Render(of Program, p Params) ([]File, error) {
 	p = p.withDefaults(of)
 	if err := errors.Join(of.Validate(), p.validate(of)); err != nil {
@@ -99,13 +99,13 @@ func Render(of Program, p Params) ([]File, error) {
 	return files, nil
 }
 
-// values are what the forms refer to.
+// values are what the templates refer to.
 type values struct {
 	Params
 	Name, Does, Documentation          string
 	Service, Socket, Retry, JobService string
 	Job                                *Job
-	Jails                              bool   // children are locked up
+	Jails                              bool   // child processes are confined
 	Command                            string // of the job, in words
 	TokenEnv, TokenFileEnv             string // variables for the job
 	Streams                            []string
@@ -113,7 +113,7 @@ type values struct {
 	ConfigurationDirectory             string // relative to /etc; "": Config is elsewhere
 }
 
-// below is name relative to top, "" when it is not below it.
+// below returns name relative to top, "" if it is not below top.
 func below(top, name string) string {
 	rest, ok := strings.CutPrefix(name, top+"/")
 	if !ok {

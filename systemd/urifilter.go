@@ -1,7 +1,7 @@
 package systemd
 
-// Urifilter is what units say of the filter. It stands here, where the daemon, which
-// registers itself, and the toolkit, which foretells what that will change, both look.
+// Urifilter describes the filter. It is defined here because both the daemon, which registers
+// itself, and the toolkit, which predicts what that will change, use it.
 func Urifilter() Program {
 	return Program{
 		Name: "urifilter", Does: "remembers which items have been seen", Documentation: "https://github.com/cr-clawer/urifilter",

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// What may stand in a unit unquoted: nothing that systemd, the shell or a template would
-// read as more than itself.
+// Patterns of what may stand in a unit unquoted: nothing that systemd, the shell or a template
+// would read as more than itself.
 var (
 	plainPath = regexp.MustCompile(`^(/[A-Za-z0-9_@+,.:-]+)+$`)
 	plainName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
@@ -65,7 +65,7 @@ func (p Params) validate(of Program) error {
 	return errors.Join(faults...)
 }
 
-// listenStream is a host:port as a socket unit writes it.
+// listenStream converts a host:port to the form that a socket unit uses.
 func listenStream(listen string) (string, error) {
 	fault := func(want string) (string, error) { return "", fmt.Errorf("listen %q: %s", listen, want) }
 	host, port, err := net.SplitHostPort(listen)

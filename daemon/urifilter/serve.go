@@ -68,7 +68,7 @@ restarts it. A socket passed by systemd overrides --listen.`,
 			d, err := server.New(cmd.Context(), cfg, log)
 			switch {
 			case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
-				log.Info("stopped before it was ready") // as it was told to
+				log.Info("stopped before it was ready") // as requested
 				return nil
 			case err != nil:
 				return err

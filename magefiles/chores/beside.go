@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// begin starts lists of steps, all at once and each one after the other, beside what its caller
-// does with the Repo that it returns. What a step prints comes in one piece when it ends. wait
-// returns their errors.
+// begin starts lists of steps and returns. The lists run at the same time, the steps of a list one
+// after the other, while the caller works with the Repo that begin returns. The output of a step
+// appears in one piece when the step ends. wait waits for all lists and returns their errors.
 func (r Repo) begin(ctx context.Context, lists [][]step) (own Repo, wait func() error) {
 	own = r
 	if len(lists) > 0 {
@@ -34,7 +34,7 @@ func (r Repo) begin(ctx context.Context, lists [][]step) (own Repo, wait func() 
 	}
 }
 
-// lockedWriter is a writer for several.
+// lockedWriter is a writer for concurrent use.
 type lockedWriter struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -15,7 +15,7 @@ import (
 // servers are the platforms that the daemon is deployed to, all on Linux.
 func servers() []string { return []string{"amd64", "arm64"} }
 
-// Build compiles the programs for this machine. Their version comes from git where git answers.
+// Build compiles the programs for this machine. Their version comes from git if git answers.
 func (r Repo) Build(ctx context.Context) error {
 	for _, p := range []served{filterProgram(), downloaderProgram()} {
 		if err := r.BuildFor(ctx, p.pkg, runtime.GOOS, runtime.GOARCH, p.binary()); err != nil {
@@ -59,8 +59,8 @@ func (r Repo) BuildFor(ctx context.Context, pkg, goos, goarch, out string) error
 	return static(out)
 }
 
-// static returns an error for a program that needs a loader, and so the libraries of
-// the machine that it was built on.
+// static returns an error for a program that needs a loader, and therefore the libraries of
+// the machine on which it was built.
 func static(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -75,8 +75,8 @@ func static(path string) error {
 	return nil
 }
 
-// buildVCS says whether go build can stamp the commit: not without git, in a tree
-// without .git, or where git refuses the owner of the tree.
+// buildVCS says whether go build can stamp the commit: it cannot without git, in a tree
+// without .git, or if git refuses the owner of the tree.
 func (r Repo) buildVCS(ctx context.Context) string {
 	git := exec.CommandContext(ctx, "git", "status", "--porcelain")
 	git.Dir = r.Dir
@@ -86,8 +86,8 @@ func (r Repo) buildVCS(ctx context.Context) string {
 	return "true"
 }
 
-// Revision names the state of the sources: the commit, and what differs from it. "" where
-// git does not answer.
+// Revision identifies the state of the sources: the commit, and the changes to it. It is ""
+// if git does not answer.
 func (r Repo) Revision() string {
 	sum := sha256.New()
 	for _, args := range [][]string{{"rev-parse", "HEAD"}, {"diff", "HEAD"}} {

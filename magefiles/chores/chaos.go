@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Campaign is what a run of the history checker is told; zero fields take its defaults.
+// Campaign holds the options of a run of the history checker; zero fields mean its defaults.
 type Campaign struct {
 	Duration      time.Duration
 	Seed          string
 	Store, Faults string
 }
 
-// Chaos disturbs daemons for a while and holds every answer against the one rule.
+// Chaos disturbs daemons for a while and checks every answer against the one rule.
 func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 	if c.Duration == 0 {
 		c.Duration = 10 * time.Minute
@@ -28,13 +28,13 @@ func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 	return r.run(ctx, nil, "go", args...)
 }
 
-// CrawlCampaign is what a campaign of the crawler is told; zero fields take its defaults.
+// CrawlCampaign holds the options of a campaign of the crawler; zero fields mean its defaults.
 type CrawlCampaign struct {
 	Pages, Kills, Threads int
 	Seed                  string
 }
 
-// ChaosCrawl kills one crawl again and again, and looks at what it has stored in the end.
+// ChaosCrawl kills one crawl repeatedly, and checks what it has stored in the end.
 func (r Repo) ChaosCrawl(ctx context.Context, c CrawlCampaign) error {
 	args := []string{"test", "./daemon/uridownloader", "-count=1", "-timeout=0", "-v", "-run=^TestCrawlCampaign$", "-args",
 		"-crawl.pages=" + strconv.Itoa(cmp.Or(c.Pages, 10_000)), "-crawl.kills=" + strconv.Itoa(cmp.Or(c.Kills, 50)), "-crawl.threads=" + strconv.Itoa(cmp.Or(c.Threads, 64))}
@@ -44,13 +44,13 @@ func (r Repo) ChaosCrawl(ctx context.Context, c CrawlCampaign) error {
 	return r.run(ctx, nil, "go", args...)
 }
 
-// DownloadCampaign is what a campaign of the downloader is told; zero fields take its defaults.
+// DownloadCampaign holds the options of a campaign of the downloader; zero fields mean its defaults.
 type DownloadCampaign struct {
 	Tasks, Hosts int
 	Seed, Kind   string
 }
 
-// ChaosDownloads kills the downloader while it downloads, and judges what it has stored.
+// ChaosDownloads kills the downloader while it downloads, and checks what it has stored.
 func (r Repo) ChaosDownloads(ctx context.Context, c DownloadCampaign) error {
 	args := []string{"test", "./daemon/internal/download/campaign", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args",
 		"-campaign.tasks=" + strconv.Itoa(cmp.Or(c.Tasks, 100_000)), "-campaign.hosts=" + strconv.Itoa(cmp.Or(c.Hosts, 1000)), "-campaign.kind=" + cmp.Or(c.Kind, "roles")}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Check does what Test leaves out for its time, or since it needs a network.
+// Check runs what Test leaves out because it takes long or needs a network.
 func (r Repo) Check(ctx context.Context) error {
 	race, err := r.prepare(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r Repo) gofmt(ctx context.Context) error {
 	return nil
 }
 
-// gofmtPath is the gofmt of the go command in use, which need not be in PATH.
+// gofmtPath returns the gofmt of the go command in use, which need not be in PATH.
 func (r Repo) gofmtPath(ctx context.Context) string {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	cmd.Dir = r.Dir
@@ -93,7 +93,7 @@ func (r Repo) staticcheck(ctx context.Context) error {
 	)
 }
 
-// golangci runs golangci-lint where it is installed: it is too large to be a tool
+// golangci runs golangci-lint if it is installed: it is too large to be a tool
 // of the module.
 func (r Repo) golangci(ctx context.Context) error {
 	if _, err := exec.LookPath("golangci-lint"); err != nil {
@@ -103,7 +103,7 @@ func (r Repo) golangci(ctx context.Context) error {
 	return r.run(ctx, nil, "golangci-lint", "run")
 }
 
-// platforms vets, for each platform that people sit at, what they run there: the
+// platforms vets, for each platform on which people work, what they run on it: the
 // toolkit, the client and the command line.
 func (r Repo) platforms(ctx context.Context) error {
 	args := []string{"vet"}
@@ -126,8 +126,8 @@ func (r Repo) platforms(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// govulncheck fails on a known vulnerability that the code reaches. Where its
-// database cannot be read, that is said, and no fault.
+// govulncheck fails on a known vulnerability that the code reaches. If its
+// database cannot be read, govulncheck says so and does not fail.
 func (r Repo) govulncheck(ctx context.Context) error {
 	var said bytes.Buffer
 	cmd := r.command(ctx, nil, "go", "tool", "govulncheck", "./...")
@@ -141,8 +141,8 @@ func (r Repo) govulncheck(ctx context.Context) error {
 	return err
 }
 
-// unreachable tells a failed download of the database from what govulncheck says
-// when it cannot load the code, or has found something.
+// unreachable distinguishes a failed download of the database from what govulncheck
+// says when it cannot load the code, or has found something.
 func unreachable(said string) bool {
 	for line := range strings.Lines(said) {
 		if strings.HasPrefix(line, "govulncheck: fetching vulnerabilities") {

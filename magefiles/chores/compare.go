@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Compare tells by benchstat what differs between two results of Bench: folders with a NAME.txt for
-// each part, or such files.
+// Compare shows with benchstat how two results of Bench differ: folders with a NAME.txt for each
+// part, or such files.
 func (r Repo) Compare(ctx context.Context, before, after string) error {
 	dir, err := os.MkdirTemp("", "urifilter-compare-")
 	if err != nil {
@@ -31,7 +31,7 @@ func (r Repo) Compare(ctx context.Context, before, after string) error {
 	return r.run(ctx, nil, "go", "tool", "benchstat", "-ignore", "cpu", files[0], files[1])
 }
 
-// samples are all runs of a result, in Go's benchmark format.
+// samples returns all runs of a result, in Go's benchmark format.
 func (r Repo) samples(from string) ([]byte, error) {
 	path := from
 	if !filepath.IsAbs(path) {

@@ -10,15 +10,15 @@ import (
 )
 
 // foreground runs cmd until it ends, and asks it to stop when this process is
-// asked to, or when the parent of this process is gone. Requests within once of the last
-// one are the same Ctrl-C, which came by another way.
+// asked to, or when the parent of this process is gone. A request less than once after
+// the last one is the same Ctrl-C, which arrived in another way.
 //
 // The child is in a process group of its own, so that Ctrl-C, which the terminal
-// sends to every process of the group and `go tool` passes on once more, reaches it
-// as one SIGTERM. Mage ends a target 5 s after Ctrl-C; the signals are taken from
-// it here, so that the child has the time that it needs and none is left behind.
+// sends to every process of the group and `go tool` passes on a second time, reaches it
+// as one SIGTERM. Mage ends a target 5 s after Ctrl-C; foreground takes the signals away
+// from mage, so that the child has the time that it needs and none is left behind.
 func foreground(cmd *exec.Cmd, once time.Duration) error {
-	// On Linux the kernel ends the child with the thread that started it.
+	// On Linux the kernel ends the child when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// modules are the modules of this repository beside the main one: adapters whose
-// dependencies are nobody else's business.
+// modules returns the modules of this repository other than the main one: adapters whose
+// dependencies concern nobody else.
 func (r Repo) modules() ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(r.Dir, "client", "*", "go.mod"))
 	for i, file := range files {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// need is something beside Go that tests use.
+// need is something other than Go that tests use.
 type need struct {
 	packages string   // of Debian, blank-separated
-	probe    []string // a command that succeeds when it is there
+	probe    []string // a command that succeeds if it is installed
 	why      string
 	race     bool // the race detector does not build without it
 }
 
-// pythonPackages are what all tests of the Python client use.
+// pythonPackages are the packages that all tests of the Python client use.
 const pythonPackages = "python3-scrapy python3-setuptools python3-wheel python3-venv"
 
 func needs() []need {
@@ -37,7 +37,7 @@ func needs() []need {
 	}
 }
 
-// host is what matters of this machine when something is missing.
+// host is what matters about this machine when something is missing.
 type host struct{ debian, root bool }
 
 func system() host {
@@ -45,8 +45,8 @@ func system() host {
 	return host{debian: err == nil, root: os.Geteuid() == 0}
 }
 
-// prepare provides what tests need, says what is missing, and tells whether the race
-// detector can be had.
+// prepare provides what tests need, says what is missing, and reports whether the race
+// detector is available.
 func (r Repo) prepare(ctx context.Context) (race bool, err error) {
 	missing, err := r.provide(ctx, needs(), system())
 	if err == nil && len(missing) > 0 {
@@ -55,7 +55,7 @@ func (r Repo) prepare(ctx context.Context) (race bool, err error) {
 	return !slices.ContainsFunc(missing, func(n need) bool { return n.race }), err
 }
 
-// provide installs what is missing, on Debian as root; elsewhere it returns it.
+// provide installs what is missing if it runs as root on Debian; otherwise it returns what is missing.
 func (r Repo) provide(ctx context.Context, all []need, on host) (missing []need, err error) {
 	for _, n := range all {
 		if exec.CommandContext(ctx, n.probe[0], n.probe[1:]...).Run() != nil {
@@ -77,7 +77,7 @@ func (r Repo) provide(ctx context.Context, all []need, on host) (missing []need,
 	return nil, r.run(ctx, env, "apt-get", install...)
 }
 
-// without says what cannot be done, which is a fault where nothing may be skipped.
+// without says what cannot be done; if nothing may be skipped, it returns that as an error.
 func (r Repo) without(missing []need) error {
 	var lines []string
 	for _, n := range missing {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps the terminal's signals from cmd, and lets it end with this process.
+// ownGroup keeps the terminal's signals from cmd, and makes it end with this process.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

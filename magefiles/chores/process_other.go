@@ -10,5 +10,5 @@ import (
 // ownGroup does nothing: the console sends Ctrl-C to cmd itself.
 func ownGroup(*exec.Cmd) {}
 
-// askToStop leaves it to the console's Ctrl-C.
+// askToStop does nothing: the console's Ctrl-C asks the process.
 func askToStop(*os.Process) {}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// pythons are the interpreters that are tried, in this order. That of the system is
-// the one for which it has packages; another one may come before it in the path.
+// pythons returns the interpreters to try, in this order. The system has packages for its
+// own interpreter only; another one may come before it in the path.
 func pythons() []string { return []string{"python3", "/usr/bin/python3", "python"} }
 
 // What an interpreter must import: for all tests, and to build the packages.
@@ -20,7 +20,7 @@ const (
 	pythonBasic = "import sys; sys.exit(sys.version_info < (3, 9))"
 )
 
-// python is the first interpreter that runs code, "" if there is none.
+// python returns the first interpreter that runs code, "" if there is none.
 func (r Repo) python(ctx context.Context, code string) string {
 	for _, name := range pythons() {
 		if exec.CommandContext(ctx, name, "-c", code).Run() == nil {
@@ -39,9 +39,9 @@ func (r Repo) PythonBuild(ctx context.Context) error {
 	return r.run(ctx, nil, interpreter, filepath.Join("python", "make_dist.py"), "dist")
 }
 
-// PythonTest runs the tests of the Python client with a daemon built for them: all with
-// an interpreter that has Scrapy, and those that need nothing with the python3 of the
-// path where that is another one. Each has processes that run parts of them at the same time.
+// PythonTest runs the tests of the Python client with a daemon built for them: all tests with
+// an interpreter that has Scrapy, and those that need no packages also with the python3 of the
+// path if that is another one. Each run has several processes that share its tests.
 func (r Repo) PythonTest(ctx context.Context) error {
 	full, basic := r.python(ctx, pythonAll), r.python(ctx, pythonBasic)
 	if basic == "" {
@@ -72,7 +72,7 @@ func (r Repo) PythonTest(ctx context.Context) error {
 	return r.report("python", false, runs...)
 }
 
-// executable is the file that an interpreter runs, behind all shims and links.
+// executable returns the file that an interpreter runs, behind all shims and links.
 func (r Repo) executable(ctx context.Context, interpreter string) string {
 	out, err := exec.CommandContext(ctx, interpreter, "-c", "import os, sys; print(os.path.realpath(sys.executable))").Output()
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// racePackage tells in which packages tests may be run under the race detector: there goroutines
-// share memory, and its tenfold time is worth it. Check takes all.
+// racePackage matches the packages whose tests may run under the race detector: their goroutines
+// share memory, and ten times the run time is worth it. Check runs all packages under it.
 var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
 
-// concurrent finds what a package with goroutines of its own, or of its tests, has in its text.
-// One without is under the detector where others call it from theirs.
+// concurrent matches the text of a package that starts goroutines, itself or in its tests.
+// Other packages run under the detector when they are called from such goroutines.
 var concurrent = regexp.MustCompile(`\bgo (func\b|[\w.]+\()|\.Go\(|"sync"|"sync/atomic"|"golang\.org/x/sync/|"testing/synctest"|"net/http`)
 
-// testPackages are the packages of the module, without and with the race detector.
+// testPackages returns the packages to test without the race detector, and those to test with it.
 func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error) {
 	var list strings.Builder
 	cmd := r.command(ctx, nil, "go", "list", "-f={{.ImportPath}}\t{{.Dir}}", "./...")
@@ -42,7 +42,7 @@ func (r Repo) testPackages(ctx context.Context) (plain, race []string, err error
 	return plain, race, nil
 }
 
-// hasText tells whether a Go file of the folder, or of its tests, has a match.
+// hasText reports whether a Go file of the folder, tests included, has a match.
 func hasText(folder string, what *regexp.Regexp) (bool, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

@@ -18,20 +18,20 @@ import (
 // Repo is a working tree of the repository.
 type Repo struct {
 	Dir string
-	// Out gets what the commands print, and what is said of them.
+	// Out receives what the commands print, and what is reported about them.
 	Out io.Writer
 	// NoSkip makes a skipped test a failure.
 	NoSkip bool
 
-	env   []string // is added to the environment of all commands
-	total *total   // counts the tests of a target; nil: nobody asks
+	env   []string // added to the environment of all commands
+	total *total   // counts the tests of a target; nil: not counted
 }
 
 // leftoverWait is how long the output of a command that has ended may stay open. A daemon that
-// a test has left behind holds it for ever, which is then an error.
+// a test has left behind keeps it open for ever; after this time that is an error.
 const leftoverWait = 30 * time.Second
 
-// command is a command in the tree, with its output going to r.Out; env is added
+// command returns a command that runs in the tree and writes to r.Out; env is added
 // to the environment of this process.
 func (r Repo) command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -54,11 +54,11 @@ func (r Repo) Bench(ctx context.Context, args []string) error {
 	return r.run(ctx, nil, "go", append([]string{"run", "./daemon/bench"}, args...)...)
 }
 
-// step is one of several things that are all done, whatever becomes of the others.
+// step is one of several things that are all done, even if others fail.
 type step struct {
 	name   string
 	do     func(Repo, context.Context) error
-	beside [][]step // lists that are done meanwhile, each one after the other
+	beside [][]step // lists of steps that run meanwhile, all at once; the steps of a list run one after the other
 }
 
 // steps does all steps and returns the errors of those that failed.

@@ -20,8 +20,8 @@ type event struct {
 	Elapsed float64 // seconds
 }
 
-// report reads go test -json and prints a line a package, the output of what
-// failed, and the reason of what was skipped.
+// report reads go test -json and prints a line per package, the output of what
+// failed, and the reason why tests were skipped.
 type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
@@ -31,15 +31,15 @@ type report struct {
 	// the package itself.
 	pending map[string]map[string]*bytes.Buffer
 	ran     map[string]int // tests by package
-	times   []testTime     // of tests that are no part of another
+	times   []testTime     // of tests that are not subtests
 }
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, pending: map[string]map[string]*bytes.Buffer{}, ran: map[string]int{}}
 }
 
-// read takes all events of in. Lines that are none, which come from the go command
-// itself, are printed as they are.
+// read handles all events of in. It prints other lines, which come from the go command
+// itself, as they are.
 func (r *report) read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -103,7 +103,7 @@ func (r *report) endTest(e event) {
 	delete(r.pending[e.Package], e.Test)
 }
 
-// reason is what a test said when it was skipped.
+// reason returns what a test said when it was skipped.
 func reason(output string) string {
 	var said []string
 	for line := range strings.Lines(output) {
@@ -138,7 +138,7 @@ func (r *report) endPackage(e event) {
 	delete(r.pending, e.Package)
 }
 
-// sum is the last line: what became of all tests.
+// sum returns the last line: the results of all tests.
 func (r *report) sum() string {
 	s := fmt.Sprintf("%d passed, %d failed, %d skipped", r.passed, r.failed, r.skipped)
 	if len(r.broken) > 0 {
@@ -148,9 +148,9 @@ func (r *report) sum() string {
 	return s
 }
 
-// verdict is an error unless tests ran and all is as it must be. A package may
-// break without a failed test: it does not compile, or its process ends early. mayBeNone:
-// that no test ran is no fault.
+// verdict returns an error unless tests ran and all went as they must. A package may break
+// without a failed test: it does not compile, or its process ends early. With mayBeNone it
+// is not an error if no test ran.
 func (r *report) verdict(noSkip, mayBeNone bool) error {
 	switch {
 	case r.failed > 0 || len(r.broken) > 0:

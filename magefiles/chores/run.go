@@ -17,12 +17,12 @@ import (
 
 // served is a program that Run starts.
 type served struct {
-	name, pkg, listen string // listen: if nobody chooses
-	variable          string // of the environment, by which it is chosen
+	name, pkg, listen string // listen: the default
+	variable          string // of the environment, which overrides listen
 	try               func(at, server string) string
 }
 
-// binary is where the program is left, relative to the tree.
+// binary returns the path of the built program, relative to the tree.
 func (p served) binary() string {
 	if runtime.GOOS == "windows" {
 		return filepath.Join("dist", p.name+".exe")
@@ -89,7 +89,7 @@ func (r Repo) serve(ctx context.Context, p served, data, listen string) error {
 	return nil
 }
 
-// free says why listen cannot be had, nil if it can.
+// free returns an error that says why listen cannot be used, nil if it can.
 func free(ctx context.Context, p served, listen string) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", listen)
@@ -110,7 +110,7 @@ func free(ctx context.Context, p served, listen string) error {
 	return fmt.Errorf("%s is in use by %s\nhint: stop it, or choose another address: %s=127.0.0.1:8005 go tool mage %s", listen, by, p.variable, target)
 }
 
-// ready waits until the daemon serves; false when ctx ended first.
+// ready waits until the daemon serves; it returns false if ctx ends first.
 func ready(ctx context.Context, listen string) bool {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -139,7 +139,7 @@ func answersReady(ctx context.Context, listen string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// calls is what the newcomer pastes into a second terminal.
+// calls returns what a newcomer pastes into a second terminal.
 func (p served) calls(listen string) string {
 	at, server := address.Reachable(listen), ""
 	if at != p.listen {

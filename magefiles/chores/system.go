@@ -12,8 +12,8 @@ import (
 // testNames finds the functions of a file that go test runs.
 var testNames = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 
-// packagesWith are the folders of the module at root that have tests with such names, as go
-// test wants them.
+// packagesWith returns the folders of the module at root that have tests with matching names,
+// in the form that go test expects.
 func packagesWith(root string, names *regexp.Regexp) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// TestOptions choose among the tests. The zero value is all of them, in full.
+// TestOptions select tests. The zero value means all of them, in full.
 type TestOptions struct {
-	Run   string // only Go tests whose names match, as of go test -run; "": all
-	Short bool   // leave out or shorten what takes long, as of go test -short
+	Run   string // only Go tests whose names match, as with go test -run; "": all
+	Short bool   // leave out or shorten what takes long, as with go test -short
 }
 
-// systemPrefix begins the name of each test that boots hosts, or kills and restarts for
-// minutes. Such tests are run by TestSystem, all others by Test.
+// systemPrefix begins the name of each test that boots hosts, or kills and restarts processes
+// for minutes. TestSystem runs such tests, Test all others.
 const systemPrefix = "TestSystem"
 
 // noRacePrefix begins the name of each test that goes through many cases one after the other, or
-// has many items where others have some. The race detector takes ten times as long for them and
-// finds nothing more; others in their packages have it look at the same code.
+// uses many items where others use few. Under the race detector they take ten times as long and
+// reveal nothing more: other tests of their packages run the same code under it.
 const noRacePrefix = "TestNoRace"
 
 // Test runs gofmt, go vet and all tests of both languages but the system tests: each
-// once, under the race detector where goroutines share memory. With o.Run, Go tests alone.
+// once, under the race detector where goroutines share memory. With o.Run it runs Go tests alone.
 func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	race, err := r.prepare(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	if o.Run != "" {
 		return r.counted(ctx, "test", []step{tests, raceTests})
 	}
-	// The tests of crawls wait for most of their time, and so are done beside all others.
+	// The tests of crawls wait most of the time, and therefore run beside all others.
 	raceTests.beside = [][]step{
 		{{name: "tests of the Python client and of Scrapy", do: Repo.PythonTest}},
 		{tests, noRaceTests, {name: "tests of the other modules", do: Repo.testModules}},
@@ -53,8 +53,8 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	return r.counted(ctx, "test", []step{{name: "gofmt", do: Repo.gofmt}, {name: "go vet", do: Repo.vet}, raceTests})
 }
 
-// goTests are the steps that together run each test of the module once. Those that o.Run
-// chooses are all in the first and the last.
+// goTests returns the steps that together run each test of the module once. The first and the
+// last step contain all tests that o.Run selects.
 func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noRaceTests, raceTests step, err error) {
 	plain, raced, err := r.testPackages(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 		if len(plain) == 0 {
 			return nil
 		}
-		// They wait for processes that they start.
+		// These tests wait for processes that they start.
 		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments(skip, longestFirst(longPlainPackages, plain))...)...)
 	}}
 	noRaceTests = step{name: "tests without the race detector", do: func(r Repo, ctx context.Context) error {
@@ -84,12 +84,12 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 		if len(raced) == 0 {
 			return nil
 		}
-		// Most of their time they wait for servers and disks.
+		// These tests wait for servers and disks most of the time.
 		args, env := []string{"-p=3", "-parallel=6"}, []string(nil)
 		if race {
-			// The detector has each program sleep for a second in the end, for goroutines that
-			// are still at work; there are dozens of programs, and tests wait for theirs. It makes
-			// garbage collection dear: with more room packages take up to 30 % less processor time.
+			// The detector makes each of dozens of programs, for which tests wait, sleep for a second at
+			// its end, for goroutines that still work. It also makes garbage collection expensive:
+			// with a larger heap packages take up to 30 % less processor time.
 			args, env = append(args, "-race", untracedSQLite), []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=50", "GOGC=400"}
 		}
 		return r.goTest(ctx, o, env, append(args, o.arguments(skip, longestFirst(longPackages, raced))...)...)
@@ -97,16 +97,16 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 	return
 }
 
-// untracedSQLite has the race detector look at our code and not at SQLite's, which is translated from C,
-// locks for itself, and takes twenty times as long under it. Only this package: those around it hold
-// copies of generic functions of sync, of which the linker takes one for the whole program; without
-// the detector's marks in them it reports races that are none.
+// untracedSQLite keeps the race detector away from SQLite's code, which is translated from C, does its
+// own locking, and takes twenty times as long under it. It names this package alone: those around it
+// contain copies of generic functions of sync, and the linker takes one copy for the whole program;
+// without the detector's marks in that copy it reports false races.
 const untracedSQLite = "-gcflags=modernc.org/sqlite/lib=-race=false"
 
 func prefixed(prefix string) *regexp.Regexp { return regexp.MustCompile("^" + prefix) }
 
-// chosen leaves those packages that have tests with names that match run, of which the part
-// before a slash is about tests and not about parts of them. The others need not be built.
+// chosen keeps the packages that have tests whose names match run; the part of run before a slash
+// is about tests, the rest about subtests. The other packages need not be built.
 func (r Repo) chosen(run string, plain, raced []string) (plainLeft, racedLeft []string, err error) {
 	first, _, _ := strings.Cut(run, "/")
 	names, err := regexp.Compile(first)
@@ -125,7 +125,7 @@ func (r Repo) chosen(run string, plain, raced []string) (plainLeft, racedLeft []
 	return slices.DeleteFunc(plain, hasNone), slices.DeleteFunc(raced, hasNone), nil
 }
 
-// TestSystem runs the system tests, or those of them that have such names ("": all).
+// TestSystem runs the system tests whose names match ("": all).
 func (r Repo) TestSystem(ctx context.Context, names string) error {
 	if _, err := r.prepare(ctx); err != nil {
 		return err
@@ -150,13 +150,13 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	})
 }
 
-// asReleased has programs compiled as for a release, so that tests which build one find most of
-// it compiled.
+// asReleased returns the environment that compiles programs as for a release, so that tests which
+// build one find most of it compiled.
 func asReleased() []string {
 	return []string{"CGO_ENABLED=0", "GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")}
 }
 
-// arguments are those of go test for the packages, with a choice among their tests.
+// arguments returns those of go test for the packages; choice selects among their tests.
 func (o TestOptions) arguments(choice string, packages []string) []string {
 	args := []string{choice}
 	if o.Run != "" {
@@ -171,8 +171,8 @@ func (o TestOptions) arguments(choice string, packages []string) []string {
 	return append(args, packages...)
 }
 
-// counted does steps, and says what became of the tests that they add to r.total: in a
-// table of the slowest, and in a last line.
+// counted does steps, and prints the results of the tests that they add to r.total: a table
+// of the slowest, and a last line.
 func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 	began := time.Now()
 	err := r.steps(ctx, steps)
@@ -184,19 +184,19 @@ func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 	return err
 }
 
-// longSystemPackages take longest of the system tests, the first of them most by far.
+// longSystemPackages take the longest of the system tests, the first of them by far.
 var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "campaign", "kills", "uridownloader", "chaos", "redis", "schedule", "crawl", "sqlite", "mysqlstore"}
 
-// These take longest, the first of them most: under the race detector, in the pass of all other
-// packages, and of the tests that are named to go without it.
+// These packages take the longest, the first of them most: under the race detector, in the pass of
+// all other packages, and in that of the tests whose names exclude them from the detector.
 var (
 	longPackages       = []string{"redisstore", "leases", "archive", "mongodb", "embedded", "api", "fetch", "streams", "bitmap", "sqlite", "journal", "worker", "chaos", "crawl", "filters"}
 	longPlainPackages  = []string{"daemon", "urifilter", "archive", "remote", "uridownloader", "kills", "service"}
 	longNoRacePackages = []string{"redisstore", "powerloss", "embedded", "filters", "api", "journal"}
 )
 
-// longestFirst has packages in the order in which they shall begin, so that none runs by
-// itself at the end: first those of the names in long.
+// longestFirst returns packages in the order in which they must begin, so that none runs alone
+// at the end: first those whose names are in long.
 func longestFirst(long, packages []string) []string {
 	rank := func(name string) int {
 		if i := slices.Index(long, path.Base(name)); i >= 0 {
@@ -207,14 +207,14 @@ func longestFirst(long, packages []string) []string {
 	return slices.SortedStableFunc(slices.Values(packages), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// goTest runs go test with a report on it. What go test would vet is vetted by a step, or by
-// another target; without tables for debuggers its programs are linked sooner.
+// goTest runs go test and reports on it. A step or another target vets what go test would vet;
+// without tables for debuggers its programs link faster.
 func (r Repo) goTest(ctx context.Context, o TestOptions, env []string, args ...string) error {
 	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=40m", "-vet=off", "-ldflags=-w"}, args...)...))
 }
 
 // report runs commands that print events as go test -json does, one after the other,
-// and reports on all of their tests. mayBeNone: there need not be a test.
+// and reports on all of their tests. With mayBeNone there need not be a test.
 func (r Repo) report(what string, mayBeNone bool, commands ...*exec.Cmd) error {
 	rep := newReport(r.Out)
 	var broken error

@@ -16,13 +16,13 @@ type total struct {
 	times                   []testTime
 }
 
-// testTime is how long a test took, with all that it is made of.
+// testTime is how long a test took, including its subtests.
 type testTime struct {
 	name    string // package and test
 	seconds float64
 }
 
-// add adds a report. Of a nil total nobody asks.
+// add adds a report. On a nil total it does nothing.
 func (t *total) add(r *report) {
 	if t == nil {
 		return
@@ -44,7 +44,7 @@ func (t *total) String() string {
 	return s
 }
 
-// slowest is a table of the tests that took longest, those of half a second and more.
+// slowest returns a table of the tests that took longest, of those of half a second and more.
 func (t *total) slowest(most int) string {
 	slices.SortFunc(t.times, func(a, b testTime) int { return cmp.Compare(b.seconds, a.seconds) })
 	var b strings.Builder

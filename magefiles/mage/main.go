@@ -1,6 +1,6 @@
 // Command mage is what `go tool mage` runs: mage itself, behind a reader of the command
-// line that takes flags as people write them (--inventory=F, -inventory F, -dry-run) and
-// says of a call that mage would refuse what is wrong and what to type. Targets and flags
+// line that accepts flags as people write them (--inventory=F, -inventory F, -dry-run). For
+// a call that mage would refuse, it says what is wrong and what to type. Targets and flags
 // are those of the magefiles; none is listed here.
 package main
 
@@ -22,12 +22,12 @@ func main() {
 	args, err := rewrite(os.Args[1:], magefiles)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(2) // as of mage for a call that it does not understand
+		os.Exit(2) // as mage does for a call that it does not understand
 	}
 	os.Exit(mage.ParseAndRun(os.Stdout, os.Stderr, os.Stdin, args))
 }
 
-// rewrite gives the call as mage reads it. What is not about targets is left to mage.
+// rewrite returns the call in the form that mage reads. Calls that are not about targets stay as they are.
 func rewrite(args []string, read func(dir string) (*targets, error)) ([]string, error) {
 	call, command, err := mage.Parse(io.Discard, io.Discard, args)
 	if err != nil {
@@ -38,7 +38,7 @@ func rewrite(args []string, read func(dir string) (*targets, error)) ([]string, 
 	}
 	all, err := read(call.Dir)
 	if err != nil || all == nil {
-		return args, nil // mage tells what is wrong with its folder
+		return args, nil // mage says what is wrong with its folder
 	}
 	before := slices.Clone(args[:len(args)-len(call.Args)])
 	if call.Help {
@@ -57,8 +57,8 @@ func rewrite(args []string, read func(dir string) (*targets, error)) ([]string, 
 	return append(before, words...), err
 }
 
-// misplaced explains a flag of a target that stands before the target; nil where mage's own
-// words do.
+// misplaced explains a flag of a target that stands before the target; it returns nil if
+// mage's own message is enough.
 func misplaced(args []string, cause error, read func(dir string) (*targets, error)) error {
 	_, name, ok := strings.Cut(cause.Error(), "flag provided but not defined: -")
 	if !ok {
@@ -76,7 +76,7 @@ func misplaced(args []string, cause error, read func(dir string) (*targets, erro
 	return nil
 }
 
-// exampleTarget is the target that the call names somewhere.
+// exampleTarget returns the first target that the call names, "TARGET" if it names none.
 func exampleTarget(args []string, all *targets) string {
 	for _, a := range args {
 		if f, err := all.find(a); err == nil {
@@ -86,7 +86,7 @@ func exampleTarget(args []string, all *targets) string {
 	return "TARGET"
 }
 
-// magefiles reads the targets of the folder that mage would take; nil: there is none.
+// magefiles reads the targets of the folder that mage would use; nil if there are none.
 func magefiles(dir string) (*targets, error) {
 	if dir == "" {
 		dir = "."
@@ -110,11 +110,11 @@ func magefiles(dir string) (*targets, error) {
 	return &targets{funcs: info.Funcs, aliases: info.Aliases, files: paths}, nil
 }
 
-// sayBuilding tells people that mage compiles the targets, which takes long only once.
+// sayBuilding tells people that mage compiles the targets, which takes long only the first time.
 func sayBuilding(out io.Writer, call mage.Invocation, all *targets) {
 	program, err := mage.ExeName(cmp.Or(call.GoCmd, "go"), call.CacheDir, all.files)
 	if err != nil {
-		return // mage tells
+		return // mage reports it
 	}
 	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintln(out, "compiling the targets of magefiles: the first time takes a minute or more")

@@ -18,7 +18,7 @@ type targets struct {
 	files   []string // of the magefiles
 }
 
-// find is the target of a name, whatever its capitals.
+// find returns the target with a name, in upper or lower case.
 func (t *targets) find(name string) (*parse.Function, error) {
 	for alias, f := range t.aliases {
 		if strings.EqualFold(alias, name) {
@@ -42,7 +42,7 @@ func (t *targets) find(name string) (*parse.Function, error) {
 	return nil, fmt.Errorf("there is no target %s\nhint: %s", name, hint)
 }
 
-// shown is a target's name as mage lists it: bitmap:writebackStart.
+// shown returns a target's name as mage lists it: bitmap:writebackStart.
 func (t *targets) shown(f *parse.Function) string {
 	parts := strings.Split(f.TargetName(), ":")
 	for i, p := range parts {
@@ -58,8 +58,8 @@ func (t *targets) shown(f *parse.Function) string {
 	return strings.Join(parts, ":")
 }
 
-// read checks targets with their arguments and flags, and gives them as mage reads them.
-// help is that the first target's description was asked for in the midst of its flags.
+// read checks targets with their arguments and flags, and returns them in the form that mage
+// reads. help means that -h stands among the flags of a target, which is then the only word.
 func (t *targets) read(args []string) (words []string, help bool, err error) {
 	var before *parse.Function
 	for len(args) > 0 {
@@ -89,7 +89,7 @@ func (t *targets) read(args []string) (words []string, help bool, err error) {
 	return words, false, nil
 }
 
-// stray explains a word that is no target behind a target that was read.
+// stray explains a word that stands after a target and is not a target itself.
 func (t *targets) stray(before *parse.Function, word string, err error) error {
 	if before == nil {
 		return err
@@ -103,7 +103,7 @@ func (t *targets) stray(before *parse.Function, word string, err error) error {
 	return err
 }
 
-// flag reads the first of args, with the next as its value where it stands apart.
+// flag reads the first of args; the next one is its value if it is written separately.
 func (t *targets) flag(f *parse.Function, args []string) (word string, taken int, err error) {
 	name, value, has := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 	flag, found := flagOf(f, name)
@@ -133,7 +133,7 @@ func comment(a parse.Arg) string {
 	return "\nhint: -" + a.Name + ": " + a.Comment
 }
 
-// flagOf is a target's flag, however its words are joined: dryRun, dry-run, dry_run.
+// flagOf returns a target's flag, however its words are joined: dryRun, dry-run, dry_run.
 func flagOf(f *parse.Function, name string) (parse.Arg, bool) {
 	plain := func(text string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(text)) }
 	for _, a := range f.OptionalArgs() {
@@ -159,7 +159,7 @@ func (t *targets) unknownFlag(f *parse.Function, name string) error {
 	return fmt.Errorf("%s has no flag -%s\nhint: %s", t.shown(f), name, hint)
 }
 
-// check tells whether mage can read a value.
+// check returns an error if mage cannot read a value.
 func check(kind, value string) error {
 	switch kind {
 	case "bool":
@@ -182,7 +182,7 @@ func check(kind, value string) error {
 	return nil
 }
 
-// nearest is the name that was most likely meant, "" for none.
+// nearest returns the name that was most likely meant, "" for none.
 func nearest(word string, names []string) string {
 	best, least := "", 1+len([]rune(word))/3
 	for _, name := range names {
@@ -193,7 +193,7 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance is how many letters are to be put in, taken out or changed (Levenshtein).
+// distance returns how many letters must be inserted, deleted or changed (Levenshtein).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)

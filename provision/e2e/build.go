@@ -12,12 +12,12 @@ import (
 	"github.com/cr-clawer/urifilter/provision/e2e/programs"
 )
 
-// What is built is built once for all tests of a process, into a folder that Main
+// builds holds what is built, once for all tests of a process, in a folder that Main
 // removes.
 var builds struct {
 	sync.Mutex
 	dir  string
-	made map[string]string // by what it is
+	made map[string]string // paths, by what they are
 }
 
 // Main runs the tests of a package: func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }.
@@ -32,7 +32,7 @@ func Main(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// once builds something that is not built yet.
+// once returns what has that name, and builds it if that has not been done yet.
 func once(name string, build func(dir string) (string, error)) (string, error) {
 	builds.Lock()
 	defer builds.Unlock()
@@ -49,8 +49,8 @@ func once(name string, build func(dir string) (string, error)) (string, error) {
 	return path, err
 }
 
-// compiled is the targets as one program, as `mage -compile` makes it for operators who
-// have no Go.
+// compiled returns the targets as one program, as `mage -compile` makes it for operators
+// who have no Go.
 func compiled() (string, error) {
 	return once("mage", func(dir string) (string, error) {
 		root, err := programs.Root(context.Background())
@@ -67,10 +67,10 @@ func compiled() (string, error) {
 	})
 }
 
-// Program is the daemon, as the inventory has it.
+// Program returns the daemon that the inventory names.
 func (l *Laptop) Program(t *testing.T) string { return l.Another(t, "first") }
 
-// Another is the daemon again, under a name that makes it another release.
+// Another returns the same daemon with a mark that makes it another release.
 func (l *Laptop) Another(t *testing.T, mark string) string {
 	t.Helper()
 	path, err := once("real "+mark, func(dir string) (string, error) { return programs.Real(context.Background(), dir, mark) })
@@ -80,7 +80,7 @@ func (l *Laptop) Another(t *testing.T, mark string) string {
 	return path
 }
 
-// Downloader is uridownloader; a mark makes it another release.
+// Downloader returns uridownloader; another mark makes it another release.
 func (l *Laptop) Downloader(t *testing.T, mark string) string {
 	t.Helper()
 	path, err := once("downloader "+mark, func(dir string) (string, error) { return programs.Downloader(context.Background(), dir, mark) })
@@ -90,10 +90,10 @@ func (l *Laptop) Downloader(t *testing.T, mark string) string {
 	return path
 }
 
-// Broken is a release that is broken in a way of package programs.
+// Broken returns a release that is broken in one of the modes of package programs.
 func (l *Laptop) Broken(t *testing.T, mode string) string { return l.BrokenOf(t, l.Program(t), mode) }
 
-// BrokenOf is the same of another program.
+// BrokenOf is Broken for another program.
 func (l *Laptop) BrokenOf(t *testing.T, real, mode string) string {
 	t.Helper()
 	path, err := once("broken "+mode+" "+real, func(dir string) (string, error) {

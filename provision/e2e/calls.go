@@ -17,12 +17,12 @@ type Crawler struct {
 	Type  string // the filter; "": uri
 }
 
-// Crawler is one for a host whose daemon listens on a port of all addresses.
+// Crawler returns one for a host whose daemon listens on a port of all addresses.
 func (l *Laptop) Crawler(host string, port int, token string) *Crawler {
 	return &Crawler{URL: fmt.Sprintf("http://%s:%d", l.Hosts[host].Address, port), Token: token}
 }
 
-// Filter asks which items are new; they are remembered.
+// Filter asks which items are new; the daemon remembers them.
 func (c *Crawler) Filter(t *testing.T, items ...string) []string {
 	t.Helper()
 	fresh, err := c.Ask(items...)
@@ -32,7 +32,7 @@ func (c *Crawler) Filter(t *testing.T, items ...string) []string {
 	return fresh
 }
 
-// Ask is Filter with its error.
+// Ask is Filter, but returns the error.
 func (c *Crawler) Ask(items ...string) ([]string, error) {
 	kind := c.Type
 	if kind == "" {

@@ -1,9 +1,9 @@
-// Package e2e tries the toolkit as its users have it: the mage targets, as processes of
-// their own, on real hosts with systemd and sshd that are there for the test alone.
+// Package e2e tests the toolkit as its users run it: the mage targets, as processes of
+// their own, on real hosts with systemd and sshd that exist only for the test.
 //
 // A Laptop is an operator's machine: a folder like a clone of the repository, with a home
 // of its own, from which targets are run. Its hosts are those of package sandbox. A test
-// makes one, deploys, and then does to it what it is about:
+// creates a Laptop, deploys, and then tries what it is about:
 //
 //	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "one", Roles: "filter, redis"}, {Name: "two", Sudo: true}}})
 //	l.Must(t, "deploy")
@@ -11,8 +11,8 @@
 //	r := l.Mage(t, "deploy", "-binary="+l.Broken(t, programs.Exit))
 //	if r.Code != fleet.CodeFailed || !strings.Contains(r.Text(), "rolled back") { ... }
 //
-// One Laptop with hosts that are deployed serves many subtests, as long as each leaves
-// the hosts as it found them: a deployment takes ten times as long as most checks.
+// One Laptop with deployed hosts can serve many subtests, as long as each leaves the hosts
+// as it found them: a deployment takes ten times as long as most checks.
 package e2e
 
 import (
@@ -40,7 +40,7 @@ import (
 // Options of a Laptop.
 type Options struct {
 	Hosts []Host
-	// Repository serves a repository of packages with FerretDB, and the inventory has it.
+	// Repository serves a package repository with FerretDB, which the inventory then names.
 	Repository bool
 	// Settings are keys of urifilter.yaml for all hosts, as YAML in one line:
 	// "listen: 0.0.0.0:8000, uri_num_scale: 100000". "": the defaults.
@@ -52,14 +52,14 @@ type Options struct {
 	Sources bool
 }
 
-// Host is one that shall be there.
+// Host is one that New creates.
 type Host struct {
 	Name    string
 	Release string // bookworm (default) or trixie
 	Roles   string // "filter, redis, mongodb"; "": filter
-	// Sudo reaches it as the user deploy, whose sudo asks for a password.
+	// Sudo logs in as the user deploy, whose sudo asks for a password.
 	Sudo bool
-	// Disks are folders with a small file system of their own, in bytes.
+	// Disks are folders with a small file system of their own, and its size in bytes.
 	Disks map[string]int64
 }
 
@@ -78,8 +78,8 @@ type Laptop struct {
 	options Options
 }
 
-// New makes the hosts and an inventory of them. The test is skipped where sandboxes
-// cannot be had.
+// New creates the hosts and an inventory of them. It skips the test if sandboxes are not
+// available.
 func New(t *testing.T, o Options) *Laptop {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,7 +100,7 @@ func New(t *testing.T, o Options) *Laptop {
 	return l
 }
 
-// clone makes the operator's folders. What the targets compile is copied.
+// clone creates the operator's folders. With Sources it copies what the targets compile.
 func (l *Laptop) clone(ctx context.Context) error {
 	if err := errors.Join(os.MkdirAll(filepath.Join(l.Dir, "configs"), 0o755), os.MkdirAll(l.Home, 0o700)); err != nil {
 		return err
@@ -141,7 +141,7 @@ func copyTree(from, to string) error {
 	})
 }
 
-// Inventory is the text of one with all hosts.
+// Inventory returns the text of an inventory with all hosts.
 func (l *Laptop) Inventory(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -168,8 +168,8 @@ func (l *Laptop) Inventory(t *testing.T) string {
 		fmt.Fprintf(&b, "release: {binary: %q}\n", l.Program(t))
 	}
 	more := l.options.More
-	// Half a minute is for real fleets. A daemon that is healthy has run for three seconds; tests about what
-	// comes later say for how long it is watched.
+	// Half a minute is for real fleets. A healthy daemon has run for three seconds; tests about what
+	// comes later say how long to watch it.
 	if !strings.Contains(more, "bake:") {
 		if !strings.Contains(more, "fleet: {") {
 			more += "fleet: {}\n"
@@ -195,10 +195,10 @@ type Result struct {
 	Took           time.Duration
 }
 
-// Text is all that it wrote.
+// Text returns all that it wrote.
 func (r Result) Text() string { return r.Stdout + r.Stderr }
 
-// Summary is the last event of a target that was run with -json.
+// Summary returns the last summary of a target that was run with -json.
 func (r Result) Summary(t *testing.T) report.Summary {
 	t.Helper()
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(r.Stdout), "\n")) {
@@ -211,13 +211,13 @@ func (r Result) Summary(t *testing.T) report.Summary {
 	return report.Summary{}
 }
 
-// Mage runs a target to its end, whatever that is. It is logged.
+// Mage runs a target to its end, whether it succeeds or not, and logs it.
 func (l *Laptop) Mage(t *testing.T, args ...string) Result {
 	t.Helper()
 	return l.Start(t, args...).Wait(t)
 }
 
-// Must is Mage for a target that has to succeed.
+// Must is Mage for a target that must succeed.
 func (l *Laptop) Must(t *testing.T, args ...string) Result {
 	t.Helper()
 	r := l.Mage(t, args...)
@@ -253,7 +253,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// Start begins a target, to be interrupted for instance.
+// Start starts a target, for instance one to interrupt.
 func (l *Laptop) Start(t *testing.T, args ...string) *Running {
 	t.Helper()
 	mage, err := compiled()
@@ -275,7 +275,7 @@ func (l *Laptop) Start(t *testing.T, args ...string) *Running {
 	return r
 }
 
-// WaitFor waits until the target has written a text. When it ends without, the test does.
+// WaitFor waits until the target has written a text. The test fails if that takes five minutes.
 func (r *Running) WaitFor(t *testing.T, text string) {
 	t.Helper()
 	for !strings.Contains(r.Text(), text) {
@@ -289,7 +289,7 @@ func (r *Running) WaitFor(t *testing.T, text string) {
 	}
 }
 
-// Text is what it has written so far.
+// Text returns what it has written so far.
 func (r *Running) Text() string { return r.stdout.String() + r.stderr.String() }
 
 // Wait waits until it ends.
@@ -304,7 +304,7 @@ func (r *Running) Wait(t *testing.T) Result {
 	return result
 }
 
-// environ is that of the test without what is its user's own.
+// environ returns the environment of the test without its user's own settings.
 func (l *Laptop) environ() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -316,7 +316,7 @@ func (l *Laptop) environ() []string {
 	return slices.Concat(env, goEnviron(), []string{"HOME=" + l.Home}, l.Environ)
 }
 
-// goEnviron keeps the caches of this user's Go for another home.
+// goEnviron keeps this user's Go caches in use with another home.
 var goEnviron = sync.OnceValue(func() []string {
 	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH"}
 	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
@@ -330,8 +330,8 @@ var goEnviron = sync.OnceValue(func() []string {
 	return env
 })
 
-// Sh runs shell text on a host as root, without the toolkit, and returns what it wrote
-// without the line end at its end.
+// Sh runs shell text on a host as root, without the toolkit, and returns what it wrote,
+// without the trailing line end.
 func (l *Laptop) Sh(t *testing.T, host, script string) string {
 	t.Helper()
 	out, err := l.Hosts[host].Exec(t.Context(), script)

@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// Daemon is a running daemon of a program, to be asked over HTTP.
+// Daemon is a running daemon of a program, to be called over HTTP.
 type Daemon interface {
 	// Host is the name of its host in the inventory.
 	Host() string
 	// Call sends a request with the host's own token; body is JSON, "" for none. An
-	// answer of any status is no error.
+	// answer with any status is not an error.
 	Call(ctx context.Context, method, path, body string) (Answer, error)
 }
 
-// Answer is what a call came back with.
+// Answer is the response to a call.
 type Answer struct {
 	Status int
 	Body   string // at most 1 MiB of it
 }
 
-// Problem is an answer other than 200.
+// Problem is the error for an answer other than 200.
 type Problem struct {
 	Status int
-	Code   string // error_code of problem+json, "" where the answer is another text
+	Code   string // error_code of problem+json, "" if the answer is another text
 	text   string
 }
 
 func (p *Problem) Error() string { return p.text }
 
-// Problem is the answer as an error; call is for people: "GET /readyz".
+// Problem returns the answer as an error; call names it for people: "GET /readyz".
 func (a Answer) Problem(call string) error {
 	var told struct {
 		Detail string `json:"detail"`
@@ -48,7 +48,7 @@ func (a Answer) Problem(call string) error {
 	return p
 }
 
-// Short is the beginning of the body, in one line.
+// Short returns the beginning of the body, in one line.
 func (a Answer) Short() string {
 	text := strings.Join(strings.Fields(a.Body), " ")
 	if len(text) > 200 {

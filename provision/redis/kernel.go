@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// overcommitFile is ours. 60: files of the administrator, by custom 90 and more, go after it.
+// overcommitFile is ours. 60: the administrator's files, by custom 90 and more, come after it.
 const overcommitFile = "/etc/sysctl.d/60-urifilter-redis.conf"
 
 const overcommitText = "# " + host.Written + `, which rewrites it when it differs.
@@ -26,8 +26,8 @@ const lookOvercommit = `cat /proc/sys/vm/overcommit_memory
 grep -lsE '^[[:space:]]*-?vm[./]overcommit_memory[[:space:]]*=' /etc/sysctl.conf /etc/sysctl.d/*.conf /run/sysctl.d/*.conf /usr/local/lib/sysctl.d/*.conf /usr/lib/sysctl.d/*.conf | grep -vx ` + overcommitFile + `
 :`
 
-// overcommit lets Redis fork. Where an administrator has set it to something else, that
-// stays and is told.
+// overcommit lets Redis fork. If an administrator has set it to something else, that
+// stays and is reported.
 func overcommit() step.Wish {
 	return step.NewWish("redis: vm.overcommit_memory", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		out, err := h.Run(ctx, host.Command{Script: lookOvercommit, Root: true})
@@ -71,7 +71,7 @@ func overcommit() step.Wish {
 	})
 }
 
-// hugePages warns where every program gets huge pages: Redis then stalls when it forks.
+// hugePages warns if every program gets huge pages: Redis then stalls when it forks.
 func hugePages() step.Proof {
 	return step.NewProof("redis: huge pages", func(ctx context.Context, h host.Host) error {
 		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})

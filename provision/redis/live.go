@@ -19,8 +19,8 @@ const readyWait = 10 * time.Minute
 // mark stands between the replies of redis-cli, which come as plain text.
 const mark = "--urifilter--"
 
-// client speaks with the server on its own host, through redis-cli. Commands, and with
-// them the password, go by its standard input.
+// client talks to the server on its own host, through redis-cli. Commands, and with
+// them the password, go to its standard input.
 type client struct {
 	host     host.Host
 	cli      string
@@ -29,27 +29,27 @@ type client struct {
 	tls      string // arguments of redis-cli; "": plain
 }
 
-// fault is an error that the server answers with.
+// fault matches an error that the server answers with.
 var fault = regexp.MustCompile(`^(?:\(error\) )?((?:ERR|NOAUTH|WRONGPASS|NOPERM|MISCONF|LOADING|MASTERDOWN|READONLY|OOM|DENIED|BUSY|NOREPLICAS)\b.*)`)
 
-// noPassword is what a server says to a password that it does not ask for, before and
-// after version 6.
+// noPassword matches what a server says to a password that it does not ask for, before
+// and after version 6.
 var noPassword = regexp.MustCompile(`without any password configured|but no password is set`)
 
-// down is what redis-cli says when nobody listens, or the connection ends.
+// down matches what redis-cli says when nobody listens, or the connection ends.
 var down = regexp.MustCompile(`(?m)^(?:Could not connect|Error: ).*$`)
 
-// errAuth is that the server wants another password.
+// errAuth means that the server wants another password.
 type errAuth struct{ said string }
 
 func (e errAuth) Error() string { return e.said }
 
-// errDown is that no server answers.
+// errDown means that no server answers.
 type errDown struct{ said string }
 
 func (e errDown) Error() string { return e.said }
 
-// send sends commands and returns their replies. The first fault ends it.
+// send sends commands and returns their replies, or the first fault.
 func (c client) send(ctx context.Context, commands ...string) ([]string, error) {
 	var in strings.Builder
 	if c.password != "" {
@@ -88,7 +88,7 @@ func parseReplies(text string, want int) ([]string, error) {
 	return replies, nil
 }
 
-// replyError makes an error of what the server says.
+// replyError turns what the server says into an error.
 func replyError(said string) error {
 	switch word, _, _ := strings.Cut(said, " "); word {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
@@ -102,7 +102,7 @@ func firstLine(text string) string {
 	return text
 }
 
-// config asks for settings, "" for one that this version does not know.
+// config queries settings; the value of one that this version does not know is "".
 func (c client) config(ctx context.Context, keys ...string) (map[string]string, error) {
 	var commands []string
 	for _, key := range keys {
@@ -120,7 +120,7 @@ func (c client) config(ctx context.Context, keys ...string) (map[string]string, 
 	return got, nil
 }
 
-// info asks for a section of INFO.
+// info queries a section of INFO.
 func (c client) info(ctx context.Context, section string) (map[string]string, error) {
 	replies, err := c.send(ctx, "INFO "+section)
 	if err != nil {
@@ -136,8 +136,8 @@ func (c client) info(ctx context.Context, section string) (map[string]string, er
 	return m, nil
 }
 
-// ready waits until the server answers and has loaded its data. A server that wants
-// another password is ready.
+// ready waits until the server answers and has loaded its data. It does not wait for a
+// server that wants another password, but returns that error.
 func (c client) ready(ctx context.Context) error {
 	begun := time.Now()
 	for {
@@ -163,9 +163,9 @@ func (c client) ready(ctx context.Context) error {
 	}
 }
 
-// appendOnly turns the append-only file on in a server that has none, and returns when all
-// that it holds is in it. Were the server restarted with the setting alone, it would begin
-// with an empty file, and forget.
+// appendOnly turns on the append-only file of a server that has none, and returns when all
+// data of the server is in the file. If the server were restarted with the setting alone, it
+// would begin with an empty file, and forget.
 func (c client) appendOnly(ctx context.Context) error {
 	now, err := c.config(ctx, "appendonly")
 	if err != nil {
@@ -199,7 +199,7 @@ func (c client) appendOnly(ctx context.Context) error {
 	}
 }
 
-// foreign says what others have in the server, "" for nothing.
+// foreign says what others have stored in the server, "" for nothing.
 func (c client) foreign(ctx context.Context) (string, error) {
 	space, err := c.info(ctx, "keyspace")
 	if err != nil {

@@ -35,7 +35,7 @@ func parseConf(name, text string) ([]line, error) {
 	return all, nil
 }
 
-// last is the value that holds of those that key is given, "" for none.
+// last returns the value of key that is in effect, which is the last one; "" for none.
 func last(lines []line, key string) string {
 	value := ""
 	for _, l := range lines {
@@ -46,7 +46,7 @@ func last(lines []line, key string) string {
 	return value
 }
 
-// included is the index of the line that includes a file, -1 for none.
+// included returns the index of the line that includes a file, -1 for none.
 func included(lines []line, file string) int {
 	at := -1
 	for i, l := range lines {
@@ -99,7 +99,7 @@ func firstArg(text string) (word, rest string, err error) {
 	return b.String(), "", nil
 }
 
-// quoted adds what stands up to the closing quote, whose place it returns.
+// quoted adds the text up to the closing quote to b, and returns the index of that quote.
 func quoted(b *strings.Builder, text string, quote byte) (int, error) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -143,7 +143,7 @@ func unescape(c byte) byte {
 	return c
 }
 
-// quoteArg makes one word of any text, for splitArgs and for Redis.
+// quoteArg turns any text into one word, for splitArgs and for Redis.
 func quoteArg(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -161,7 +161,7 @@ func quoteArg(text string) string {
 
 const includeComment = "# The urifilter toolkit's settings. They stand at the end so that they go before what is above.\n"
 
-// withInclude is the distribution's file with the line that includes ours.
+// withInclude returns the distribution's file with the line that includes ours.
 func withInclude(text, file string) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -169,7 +169,7 @@ func withInclude(text, file string) string {
 	return text + "\n" + includeComment + "include " + file + "\n"
 }
 
-// overridden says what, after the line that includes our file, undoes a setting of ours.
+// overridden returns an error if a line after the one that includes our file undoes a setting of ours.
 func (s *Server) overridden(st state) error {
 	lines, at := st.lines, st.include
 	if at < 0 {

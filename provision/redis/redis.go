@@ -1,8 +1,8 @@
 // Package redis installs a Redis, or a Valkey, that filters can trust: with a password,
-// never evicting, and with an append-only file. The settings stand in a file of our own,
-// which the distribution's file includes at its end; of that file no other line is
-// touched. A server that others use is recognised and left alone. It sets up neither
-// replicas nor clusters: those are named in the daemon's settings (redis.addrs).
+// never evicting, and with an append-only file. The settings are in a file of our own,
+// which the distribution's file includes at its end; no other line of that file is
+// changed. A server that others use is recognised and left alone. Package redis sets up
+// neither replicas nor clusters: those are named in the daemon's settings (redis.addrs).
 package redis
 
 import (
@@ -19,34 +19,34 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Options say how the server shall be.
+// Options say how to set up the server.
 type Options struct {
 	// Package of the distribution: redis-server or valkey-server. "": redis-server.
 	Package string
 	// Port to listen on; 0: 6379.
 	Port int
-	// Bind are addresses of the host to listen on beside 127.0.0.1, for filter hosts that
-	// are not this one.
+	// Bind are addresses of the host to listen on besides 127.0.0.1, for filter hosts other
+	// than this one.
 	Bind []string
-	// MaxMemory is the bound of the memory, as redis.conf writes it: "4gb". "": none.
+	// MaxMemory is the memory limit, as redis.conf writes it: "4gb". "": none.
 	MaxMemory string
 	// AppendFsync is everysec or always; "": everysec.
 	AppendFsync string
 	// Adopt takes over a server in which others have data, with their password if it has
 	// one, and gives it a password if it has none.
 	Adopt bool
-	// Known gives the password that daemons hold of a server that was here before and is
-	// lost; secret.ErrNoPassword where there is none. They then need no restart, and put back what
-	// they remember. It is asked when a password is to be made. Nil: none.
+	// Known returns the password that daemons hold for a lost server that this one replaces;
+	// secret.ErrNoPassword if there is none. The daemons then need no restart, and put back what
+	// they remember. It is called when a password must be made. Nil: none.
 	Known func(ctx context.Context) (string, error)
-	// TLSPort is where it speaks TLS, with clients that show a certificate; the plain Port
-	// is then closed, at once where nothing used it yet, else by ClosePlain. 0: no TLS.
+	// TLSPort is the port for TLS, with clients that show a certificate; the plain Port is
+	// then closed, at once if nothing has used it yet, else by ClosePlain. 0: no TLS.
 	TLSPort int
-	// Certificate is the step that puts the server's certificate in a place. With TLSPort.
+	// Certificate returns the step that puts the server's certificate in a place. With TLSPort.
 	Certificate func(pki.Place) step.Step
 }
 
-// product is what a package calls its things.
+// product has the names that a package uses.
 type product struct {
 	name, pkg, unit, group string
 	folder, main           string
@@ -70,7 +70,7 @@ func (p product) dropIn() string {
 type Server struct {
 	options Options
 	product product
-	closing bool // the plain port is to be closed now
+	closing bool // the plain port must be closed now
 }
 
 var memory = regexp.MustCompile(`^(?i)[1-9][0-9]*(b|kb?|mb?|gb?)?$`)
@@ -115,10 +115,10 @@ func New(o Options) (*Server, error) {
 	return &Server{options: o, product: products()[i]}, nil
 }
 
-// Package is the name of the server's package.
+// Package returns the name of the server's package.
 func (s *Server) Package() string { return s.product.pkg }
 
-// Steps install the server, set it up, and prove that it is as it shall be.
+// Steps returns the steps that install the server, set it up, and prove that it is as it must be.
 func (s *Server) Steps(packages *apt.System) []step.Step {
 	steps := []step.Step{
 		packages.Install("redis: package", s.product.pkg),
@@ -136,7 +136,7 @@ func (s *Server) Steps(packages *apt.System) []step.Step {
 	)
 }
 
-// directive is one line of our file, by which the running server is also known.
+// directive is one line of our file, with which the running server is also compared.
 type directive struct{ key, value string }
 
 func (s *Server) directives(st state) []directive {
@@ -157,7 +157,7 @@ func (s *Server) directives(st state) []directive {
 	return all
 }
 
-// text is our file.
+// text returns the content of our file.
 func (s *Server) text(st state) string {
 	why := map[string]string{
 		"bind":             "Filter hosts reach it here, and nobody else: a firewall is not ours.",

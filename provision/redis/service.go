@@ -46,7 +46,7 @@ func (s *Server) service() step.Wish {
 
 // restartFor says why the running server must be restarted, "" if it need not.
 func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string, error) {
-	// It may still listen where the files before ours said.
+	// The server may still listen where earlier files said.
 	c := s.client(h, st)
 	differ, err := s.differing(ctx, c, st)
 	var auth errAuth
@@ -80,7 +80,7 @@ func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string,
 func (s *Server) run(ctx context.Context, h host.Host, todo []string) error {
 	for _, verb := range todo {
 		if verb == "restart" {
-			// One that was never told to write an append-only file would begin empty.
+			// A server that never had to write an append-only file would begin empty.
 			st, err := s.inspect(ctx, h)
 			if err != nil {
 				return err
@@ -109,10 +109,10 @@ func (s *Server) systemctl(ctx context.Context, h host.Host, verb string) error 
 	return host.Systemctl(ctx, h, verb, s.product.unit+".service", s.logs())
 }
 
-// logs are the files beside the journal that the server logs to.
+// logs matches the files to which the server logs, besides the journal.
 func (s *Server) logs() string { return "/var/log/" + s.product.group + "/*.log" }
 
-// proof asks the server whether it is what filters can trust.
+// proof checks that filters can trust the server.
 func (s *Server) proof() step.Proof {
 	return step.NewProof("redis: answers", func(ctx context.Context, h host.Host) error {
 		st, err := s.inspect(ctx, h)
@@ -149,7 +149,7 @@ func (s *Server) old(ctx context.Context, c client) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.product.name, err)
 	}
-	version := info["redis_version"] // that of Redis whose commands it has, with Valkey too
+	version := info["redis_version"] // of the Redis whose commands it has, for Valkey too
 	var major int
 	if _, err := fmt.Sscanf(version, "%d.", &major); err == nil && major < tested {
 		step.Warn(ctx, "Redis %s is older than what the daemon is tested with, %d; a newer release of the system, or a repository with one, has it", version, tested)

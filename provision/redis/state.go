@@ -13,22 +13,22 @@ import (
 // state is what a host has.
 type state struct {
 	main, settings, secret, dropIn host.File
-	installed                      bool // the distribution's file is there
-	made                           bool // our password is there
+	installed                      bool // the distribution's file exists
+	made                           bool // our password exists
 	lines                          []line
 	ours                           []line // of our file, if it is included
 	include                        int    // index of the line that includes our file, -1 for none
 
 	host.Unit
 
-	password string // the one to be used, "" where none is known
+	password string // the one to use, "" if none is known
 	own      bool   // the password is ours
-	port     int    // at which the server that runs listens; 0: not without TLS
-	tlsPort  int    // the same with TLS, by our file; 0: not with it
+	port     int    // on which the running server listens; 0: not without TLS
+	tlsPort  int    // the same with TLS, by our file; 0: not with TLS
 }
 
-// inspect reads the host's files and asks for the unit. It refuses servers that are set
-// up in a way which is not ours to change.
+// inspect reads the host's files and the state of the unit. It refuses servers with a setup
+// that is not ours to change.
 func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 	st := state{include: -1}
 	var err error
@@ -69,7 +69,7 @@ func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 	return st, err
 }
 
-// understood refuses what the toolkit does not set up.
+// understood refuses setups that the toolkit does not make.
 func (s *Server) understood(st state) error {
 	elsewhere := "\nhint: name that server in the settings (redis.addrs, redis.password_file) and take the role redis off this host"
 	for _, l := range st.lines {
@@ -87,7 +87,7 @@ func (s *Server) understood(st state) error {
 	return s.overridden(st)
 }
 
-// passwordOf finds the password and the port of the server as its files have them.
+// passwordOf finds the password and the port of the server in its files.
 func (s *Server) passwordOf(st *state) error {
 	lines := append(append([]line{}, st.lines...), st.ours...)
 	st.port = 6379
@@ -139,7 +139,7 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 	case errors.As(err, &auth):
 		return fmt.Errorf("%s asks for a password that the toolkit does not know (%s)%s", s.product.name, auth.said, next)
 	case errors.As(err, &down):
-		return nil // the step of the service says so
+		return nil // the step "redis: service" says so
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.product.name, err)
 	case what != "":

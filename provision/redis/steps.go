@@ -48,7 +48,7 @@ func (s *Server) secretStep() step.Wish {
 	})
 }
 
-// known is the password of the server that this one stands in for, "" where there is none.
+// known returns the password of the server that this one replaces, "" if there is none.
 func (s *Server) known(ctx context.Context) (string, error) {
 	if s.options.Known == nil {
 		return "", nil
@@ -61,7 +61,7 @@ func (s *Server) known(ctx context.Context) (string, error) {
 }
 
 // dropInText makes the server wait for the addresses that it listens on: at boot they may
-// come later than it, and it gives up after five tries within a second.
+// appear later than the server starts, and it gives up after five tries within a second.
 const dropInText = `# Written by the urifilter toolkit, which rewrites it when it differs.
 [Unit]
 Wants=network-online.target
@@ -71,7 +71,7 @@ After=network-online.target
 RestartSec=3s
 `
 
-// wishes are the files as they shall be.
+// wishes returns the files as they must be.
 func (s *Server) wishes(st state) (settings, main, dropIn host.File) {
 	settings = host.File{Path: s.product.settings(), Content: s.text(st), Mode: 0o640, Group: s.product.group}
 	main = st.main
@@ -87,8 +87,8 @@ func (s *Server) wishes(st state) (settings, main, dropIn host.File) {
 }
 
 // configuration sets the server up: first while it runs, so that it says what it does not
-// take and loses nothing, then in the files. There is no way back by itself: the files of
-// before might make the server begin with what it knew long ago.
+// accept and loses nothing, then in the files. There is no automatic undo: with the earlier
+// files the server might begin with what it knew long ago.
 func (s *Server) configuration() step.Wish {
 	return step.NewWish("redis: configuration", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		st, err := s.inspect(ctx, h)
@@ -123,7 +123,7 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 		return fmt.Errorf("%s does not exist\nhint: see whether the package %s was removed in part: apt-get install --reinstall %[2]s", s.product.main, s.product.pkg)
 	}
 	if !st.Active {
-		// It must run as it was set up before, to take over what it has on disk.
+		// It must run with its earlier setup, to take over what it has on disk.
 		if err := s.systemctl(ctx, h, "start"); err != nil {
 			return err
 		}
@@ -168,8 +168,8 @@ func (s *Server) writeDropIn(ctx context.Context, h host.Host, wish, now host.Fi
 	return err
 }
 
-// apply sets the running server up. The password is first, the addresses are last: at no
-// time does it listen to others without one.
+// apply sets the running server up. The password comes first, the addresses come last: the
+// server never listens to others without a password.
 func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 	c, err := s.reach(ctx, h, st)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 	for i := len(differ) - 1; i >= 0; i-- { // bind and port are the first of the list
 		d := differ[i]
 		if d.key == "port" && c.tls == "" || d.key == "tls-port" && c.tls != "" {
-			continue // a server that changes it loses the line to us; a restart does it
+			continue // changing it would cut our connection; a restart does it
 		}
 		_, err := c.send(ctx, "CONFIG SET "+d.key+" "+quoteArg(d.value))
 		switch {
@@ -207,7 +207,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 	return nil
 }
 
-// reach connects with the password, or without one where the server has none yet.
+// reach connects with the password, or without one if the server has none yet.
 func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, error) {
 	c := s.client(h, st)
 	err := c.ready(ctx)
@@ -226,7 +226,7 @@ func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, erro
 	return c, nil
 }
 
-// differing are the settings that the running server has otherwise.
+// differing returns the settings that are different in the running server.
 func (s *Server) differing(ctx context.Context, c client, st state) ([]directive, error) {
 	var keys []string
 	for _, d := range s.directives(st) {
@@ -249,7 +249,7 @@ func (s *Server) differing(ctx context.Context, c client, st state) ([]directive
 	return differ, nil
 }
 
-// bytesOf reads a size as redis.conf has it: k is 1000, kb is 1024.
+// bytesOf reads a size as redis.conf writes it: k is 1000, kb is 1024.
 func bytesOf(text string) int64 {
 	number := strings.TrimRight(strings.ToLower(text), "kmgb")
 	var n int64

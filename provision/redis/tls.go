@@ -13,15 +13,15 @@ import (
 func (p product) authority() string   { return p.folder + "/urifilter.ca.pem" }
 func (p product) certificate() string { return p.folder + "/urifilter.pem" }
 
-// place is where the server has its certificate. A server that runs takes another one by
-// CONFIG SET, without a restart.
+// place returns where the server has its certificate. A running server accepts another one
+// by CONFIG SET, without a restart.
 func (s *Server) place() pki.Place {
 	return pki.Place{
 		Name: "redis: certificate", CA: s.product.authority(), Pair: s.product.certificate(), Group: pki.As(s.product.group),
 		Load: func(ctx context.Context, h host.Host) error {
 			st, err := s.inspect(ctx, h)
 			if err != nil || !st.Active || st.tlsPort == 0 {
-				return err // the step of the service starts it with the files
+				return err // the step "redis: service" starts it with the files
 			}
 			_, err = s.client(h, st).send(ctx, "CONFIG SET tls-ca-cert-file "+quoteArg(s.product.authority()), "CONFIG SET tls-cert-file "+quoteArg(s.product.certificate()))
 			if err != nil {
@@ -32,13 +32,13 @@ func (s *Server) place() pki.Place {
 	}
 }
 
-// cliTLS are the arguments by which redis-cli calls the server with its own certificate.
+// cliTLS returns the arguments with which redis-cli calls the server with the server's certificate.
 func (s *Server) cliTLS() string {
 	return fmt.Sprintf(" --tls --cacert %s --cert %s --key %[2]s", s.product.authority(), s.product.certificate())
 }
 
-// plainPort is that for connections without TLS, 0 for none. Where daemons may use it, it
-// stays until ClosePlain.
+// plainPort returns the port for connections without TLS, 0 for none. If daemons may use it,
+// it stays open until ClosePlain.
 func (s *Server) plainPort(st state) int {
 	if s.options.TLSPort == 0 {
 		return s.options.Port
@@ -50,7 +50,7 @@ func (s *Server) plainPort(st state) int {
 	return port
 }
 
-// encryption are the directives of TLS.
+// encryption returns the directives for TLS.
 func (s *Server) encryption(st state) []directive {
 	switch {
 	case s.options.TLSPort != 0:
@@ -62,13 +62,13 @@ func (s *Server) encryption(st state) []directive {
 			{"tls-key-file", s.product.certificate()},
 		}
 	case last(st.ours, "tls-port") != "":
-		return []directive{{"tls-port", "0"}} // it was there before
+		return []directive{{"tls-port", "0"}} // it was set before
 	}
 	return nil
 }
 
-// ClosePlain is the step after which the server speaks TLS alone. Who says why it is too
-// early for that: a host that still calls without TLS; "" for nobody.
+// ClosePlain returns the step after which the server speaks TLS alone. who says why it is
+// too early for that: a host that still calls without TLS; "" if it is not too early.
 func (s *Server) ClosePlain(who func(context.Context) (string, error)) step.Wish {
 	closing := *s
 	closing.closing = true

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// mostOutput is how much of an output is kept, at least; the beginning is dropped.
+// mostOutput is how much of an output is kept, at least; the beginning of a longer one is dropped.
 const mostOutput = 1 << 20
 
-// output takes what a command writes, from the line with the word on. It is safe for
+// output collects what a command writes, after the line with the word. It is safe for
 // concurrent use.
 type output struct {
 	word  string
@@ -24,7 +24,7 @@ type output struct {
 
 func newOutput(word string) *output { return &output{word: word, begun: make(chan struct{})} }
 
-// mostBefore bounds what is kept of the time before the word.
+// mostBefore bounds what is kept of the output before the word.
 const mostBefore = 64 << 10
 
 func (o *output) Write(p []byte) (int, error) {
@@ -55,7 +55,7 @@ func (o *output) keep(p []byte) {
 	}
 }
 
-// text is what the command wrote; where much was dropped it says so.
+// text returns what the command wrote; if a part was dropped, it says so.
 func (o *output) text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *output) text() string {
 	return string(o.kept)
 }
 
-// noise is what was written before the command began.
+// noise returns what was written before the command began.
 func (o *output) noise() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -25,8 +25,8 @@ func New(o login.Options) *Dialer {
 }
 
 // Dial connects and logs in. The error is a *host.ConnectionError around a *login.Fault if the
-// host could not be reached, did not prove who it is, or did not let us in; anything else
-// is a fault of what this machine was told.
+// host could not be reached, did not prove who it is, or did not let us in; any other error
+// is a fault in the settings of this machine.
 func (d *Dialer) Dial(ctx context.Context, h inventory.Host) (*Conn, error) {
 	return d.dial(ctx, h, login.Anyway)
 }

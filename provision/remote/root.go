@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
-// rootWay is how one becomes root on a host.
+// rootWay is a way to become root on a host.
 type rootWay int
 
 const (
@@ -25,10 +25,10 @@ type identity struct {
 	prefix   string // of the command line: sudo, runuser
 	sudo     bool
 	password string // sudo reads it first
-	user     string // another one than root and the login
+	user     string // one other than root and the login
 }
 
-// asRoot is the same way without the last change of the user.
+// asRoot returns the same identity without the last change of the user.
 func (i identity) asRoot() identity {
 	i.prefix, _, _ = strings.Cut(i.prefix, "runuser ")
 	i.user = ""
@@ -37,7 +37,7 @@ func (i identity) asRoot() identity {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
-// become finds out how the command gets the user that it wants.
+// become finds out how to run the command as the user that it wants.
 func (c *Conn) become(ctx context.Context, cmd host.Command) (identity, error) {
 	if cmd.User != "" && !plainName.MatchString(cmd.User) {
 		return identity{}, fmt.Errorf("user %q: want a name of letters, digits, _ . -", cmd.User)
@@ -60,7 +60,7 @@ func (c *Conn) become(ctx context.Context, cmd host.Command) (identity, error) {
 	return as, nil
 }
 
-// Root tells whether we can be root on the host, and how: "as root", "by sudo", "by sudo
+// Root reports whether we can be root on the host, and how: "as root", "by sudo", "by sudo
 // with a password".
 func (c *Conn) Root(ctx context.Context) (how string, err error) {
 	as, err := c.asRoot(ctx)
@@ -75,8 +75,8 @@ func (c *Conn) Root(ctx context.Context) (how string, err error) {
 	return "as root", nil
 }
 
-// asRoot finds out once how one becomes root. A password that was refused is not tried
-// again.
+// asRoot finds out once how to become root. A password that was refused is not tried a
+// second time.
 func (c *Conn) asRoot(ctx context.Context) (identity, error) {
 	select {
 	case c.root.turn <- struct{}{}:
@@ -88,7 +88,7 @@ func (c *Conn) asRoot(ctx context.Context) (identity, error) {
 		way, err := c.findRoot(ctx)
 		var gone *host.ConnectionError
 		if ctx.Err() != nil || errors.As(err, &gone) {
-			return identity{}, err // it may be otherwise the next time
+			return identity{}, err // it may succeed the next time
 		}
 		c.root.known, c.root.way, c.root.err = true, way, err
 	}
@@ -112,7 +112,7 @@ func (c *Conn) findRoot(ctx context.Context) (rootWay, error) {
 	if c.host.Sudo == "none" {
 		return 0, fmt.Errorf("%s: the login is %s, and sudo is none\nhint: log in as root, or set sudo: auto in the inventory", c.Name(), c.link.Target().User())
 	}
-	// -k leaves out what sudo remembers, which it may forget in the middle of a run.
+	// -k ignores what sudo remembers, which it may forget in the middle of a run.
 	out, err := c.exec(ctx, identity{}, host.Command{Script: "sudo -k -n -- /bin/sh -c :"}, true)
 	switch {
 	case err != nil:
@@ -128,7 +128,7 @@ func (c *Conn) findRoot(ctx context.Context) (rootWay, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The input ends after the password, so that it is tried once only.
+	// The input ends after the password, so that it is tried only once.
 	out, err = c.exec(ctx, identity{}, host.Command{Script: "sudo -k -S -p '' -- /bin/sh -c :", Stdin: strings.NewReader(password + "\n"), Secret: true}, true)
 	if err != nil {
 		return 0, err
@@ -154,7 +154,7 @@ func (c *Conn) sudoSecret(ctx context.Context) (string, error) {
 
 func needsTTY(said string) bool { return strings.Contains(said, "must have a tty") }
 
-// sudoError is why sudo did not do it; said is what it wrote.
+// sudoError returns the reason why sudo failed; said is what it wrote.
 func (c *Conn) sudoError(said string, tried bool) error {
 	user := c.link.Target().User()
 	switch {

@@ -18,9 +18,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
-// Run runs a command as host.Host has it. The script is run by /bin/sh in / with a plain
+// Run runs a command as host.Host describes. The script is run by /bin/sh in / with a plain
 // environment, whatever shell and start-up files the login has. A Read of its Stdin that
-// blocks does not hold up Run when the command has ended.
+// blocks does not delay Run once the command has ended.
 func (c *Conn) Run(ctx context.Context, cmd host.Command) (host.Output, error) {
 	as, err := c.become(ctx, cmd)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Conn) Run(ctx context.Context, cmd host.Command) (host.Output, error) {
 	return out, bad
 }
 
-// title is what is shown of a script: its first line, shortened.
+// title returns what is shown of a script: its first line, shortened.
 func title(script string) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(script), "\n")
 	const most = 80
@@ -54,13 +54,13 @@ func title(script string) string {
 	return line
 }
 
-// sudoWait is how long sudo may take to check a password that it has taken before. When
-// it is over, its input is ended, so that it cannot take another try from what is meant
-// for the script.
+// sudoWait is how long sudo may take to check a password that it has accepted before. After
+// that its input is closed, so that sudo cannot read another try from what is meant for the
+// script.
 const sudoWait = 30 * time.Second
 
-// exec runs a command to its end, in whatever way that is. With kill, an end of ctx ends
-// the command on the host too.
+// exec runs a command to its end, however it ends. With kill, the end of ctx also ends the
+// command on the host.
 func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill bool) (host.Output, error) {
 	if err := ctx.Err(); err != nil {
 		return host.Output{}, context.Cause(ctx)
@@ -134,8 +134,8 @@ func (r *running) run(ctx context.Context) error {
 		return err
 	}
 	exited := make(chan struct{})
-	// It is not waited for: the reader may block for as long as it likes. Its writes end
-	// with the session.
+	// run does not wait for feed: the reader may block for as long as it likes. The writes of
+	// feed end with the session.
 	go r.feed(ctx, stdin, exited)
 	err = session.Wait()
 	close(exited)
@@ -147,7 +147,7 @@ func (r *running) run(ctx context.Context) error {
 	return err
 }
 
-// begin takes the session, unless it is too late for one.
+// begin records the session; it returns false if it is too late for one.
 func (r *running) begin(s *ssh.Session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,9 +165,9 @@ func (r *running) end() {
 	}
 }
 
-// feed writes the password, the script and the command's input. That writing fails is
-// told by the session's end; when reading the input fails, the command is ended, as it
-// would take the end for a real one.
+// feed writes the password, the script and the command's input. If writing fails, the end of
+// the session says so; if reading the input fails, feed ends the command, because it would
+// take the end of the input for a real one.
 func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan struct{}) {
 	defer stdin.Close()
 	if r.as.password != "" {
@@ -197,7 +197,7 @@ func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan 
 	}
 }
 
-// source remembers how reading failed, to be told from how writing failed.
+// source remembers how reading failed, to distinguish that from how writing failed.
 type source struct {
 	io.Reader
 	err error
@@ -234,7 +234,7 @@ func (r *running) result(err error) (host.Output, error) {
 			out.Stderr = strings.TrimRight(out.Stderr, "\n") + "\nended by signal " + s + "\n"
 		}
 	case errors.As(err, &missing) && r.conn.link.Alive():
-		// sshd tells no exit code when it is restarted, or ended, in the middle.
+		// sshd sends no exit code if it is restarted, or ended, in the middle.
 		return out, r.conn.lost(errors.New("sshd ended the session without an exit code"))
 	case !r.conn.link.Alive() || login.IsHangUp(err) || errors.As(err, &missing):
 		return out, r.conn.lost(err)
@@ -247,7 +247,7 @@ func (r *running) result(err error) (host.Output, error) {
 	return out, nil
 }
 
-// notBegun is the error of a login that did not run what it was told to.
+// notBegun returns the error for a login that did not run its command.
 func (r *running) notBegun(code int) error {
 	said := strings.TrimSpace(r.stderr.noise() + "\n" + r.stdout.noise())
 	if r.as.sudo && !strings.Contains(said, "runuser:") {
@@ -260,7 +260,7 @@ func (r *running) notBegun(code int) error {
 		r.conn.Name(), r.conn.Target(), code, lastOf(said), r.conn.Target())
 }
 
-// lastOf is the last line of a text.
+// lastOf returns the last line of a text.
 func lastOf(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {

@@ -26,10 +26,10 @@ type Prepared struct {
 	Err       error
 }
 
-// Setup makes hosts ready for logins by key, one after the other as it asks people: it
+// Setup prepares hosts for logins by key, one after the other because it asks people: it
 // records the hosts' own keys once their fingerprints are confirmed, makes a key for this
 // user if there is none, and puts it on hosts that it does not open, with a password for
-// the last time. Where all that is done already it changes nothing.
+// the last time. If all that has been done already, it changes nothing.
 func (d *Dialer) Setup(ctx context.Context, hosts []inventory.Host, o login.Confirmation) []Prepared {
 	var all []Prepared
 	for _, h := range hosts {
@@ -87,7 +87,7 @@ func (d *Dialer) prepare(ctx context.Context, h inventory.Host, o login.Confirma
 	return nil
 }
 
-// opens tells which key lets us in, without passwords.
+// opens returns the key that lets us in, without passwords.
 func (d *Dialer) opens(ctx context.Context, h inventory.Host, t login.Target) (string, error) {
 	c, err := d.dial(ctx, h, login.ByKey)
 	if err != nil {
@@ -102,7 +102,7 @@ func isAuth(err error) bool {
 	return errors.As(err, &f) && f.Kind == login.Auth
 }
 
-// withoutHint is a fault whose next step would be ssh:setup, which is what is being done.
+// withoutHint removes the hint of a fault, which would be to do ssh:setup: that is in progress.
 func withoutHint(err error) error {
 	var f *login.Fault
 	if !errors.As(err, &f) {
@@ -113,7 +113,7 @@ func withoutHint(err error) error {
 	return &bare
 }
 
-// install puts a key into authorized_keys of the login, unless it is there.
+// install puts a key into authorized_keys of the login, unless it is there already.
 func install(ctx context.Context, c *Conn, public ssh.PublicKey) error {
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
 	script := fmt.Sprintf(`cd && umask 077 && mkdir -p .ssh && chmod 700 .ssh && touch .ssh/authorized_keys && chmod 600 .ssh/authorized_keys || exit

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// loader is what the login shell of a host is told to run, whatever shell it is: the text
-// has nothing in it that any of them (sh, bash, zsh, fish, csh) would touch within single
-// quotes. It says that it has begun, on both outputs, so that what start-up files write
-// is told from what the command writes. Then it reads lines until one with the same word,
-// which leaves out a password that sudo did not ask for; then the script, which thus may
-// be of any length and stands in no list of processes. What follows is for the script.
+// loader is what the login shell of a host runs, whatever shell it is: the text contains
+// nothing that any of them (sh, bash, zsh, fish, csh) would change within single quotes. It
+// says on both outputs that it has begun, which separates what start-up files write from
+// what the command writes. Then it reads lines until one with the same word, which skips a
+// password that sudo did not ask for; then the script, which thus may be of any length and
+// appears in no list of processes. What follows is for the script.
 //
-// Commands keep the word in their environment, to be found when they are to be ended.
+// Commands keep the word in their environment, by which they are found when they must be ended.
 //
 // $0 is the word, $1 the number of the script's lines, $2 is "1" if nothing follows.
 const loader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; DEBIAN_FRONTEND=noninteractive; ` +
@@ -25,7 +25,7 @@ const loader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 	`while [ "$_n" -gt 0 ]; do IFS= read -r _l || exit 125; _s=$_s$_l$_r; _n=$((_n-1)); done; ` +
 	`shift 2; [ "$_e" = 1 ] && exec </dev/null; unset _l _n _e _r; eval "$_s"`
 
-// commandLine is what sshd is told to run; as is what takes another user's place, if any.
+// commandLine returns what sshd must run; as is the prefix that changes the user, if any.
 func commandLine(as, word string, lines int, noInput bool) string {
 	empty := 0
 	if noInput {
@@ -35,12 +35,12 @@ func commandLine(as, word string, lines int, noInput bool) string {
 		as, loader, word, lines, empty)
 }
 
-// input is what the loader reads, up to where the command's own input begins.
+// input returns what the loader reads, up to where the command's own input begins.
 func input(word, script string) string { return word + "\n" + script + "\n" }
 
 func linesOf(script string) int { return strings.Count(script, "\n") + 1 }
 
-// newWord is unlike any word that a host may write by itself.
+// newWord returns a word that no host writes by itself.
 func newWord() string {
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // never fails

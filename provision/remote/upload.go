@@ -22,10 +22,10 @@ import (
 // stageName begins the names of files that are on their way to a host.
 const stageName = ".urifilter-upload-"
 
-// Upload puts a file in place as host.Host has it. It goes by SFTP to a file of ours,
-// beside the target where the login is root, otherwise in a folder of the login; then
-// root checks, copies and renames it. What an upload that was cut off has left behind is
-// removed when nothing has been written to it for two minutes.
+// Upload puts a file in place as host.Host describes. It goes by SFTP to a file of ours,
+// beside the target if the login is root, otherwise in a folder of the login; then root
+// checks, copies and renames it. What an interrupted upload has left behind is removed
+// when nothing has been written to it for two minutes.
 func (c *Conn) Upload(ctx context.Context, u host.Upload) error {
 	err := c.upload(ctx, u)
 	var gone *host.ConnectionError
@@ -63,10 +63,10 @@ func (c *Conn) upload(ctx context.Context, u host.Upload) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	// Also after an interruption: the host is to be left as it was.
+	// Also after an interruption: the host must be left as it was.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.dialer.killWait)
 	defer cancel()
-	_, _ = c.exec(clean, identity{}, host.Command{Script: "rm -f " + host.Quote(s.file)}, false) // or the next upload does
+	_, _ = c.exec(clean, identity{}, host.Command{Script: "rm -f " + host.Quote(s.file)}, false) // or the next upload does it
 	return err
 }
 
@@ -79,7 +79,7 @@ type stage struct {
 	file   string
 }
 
-// prepare makes room for the file and looks whether there is enough.
+// prepare makes room for the file and checks that there is enough.
 func (s *stage) prepare(ctx context.Context) error {
 	dir, base := path.Split(s.u.Path)
 	folder := dir
@@ -117,12 +117,12 @@ func number(yes bool) int {
 	return 0
 }
 
-// globQuote makes a pattern of a name that matches the name alone.
+// globQuote turns a name into a pattern that matches the name alone.
 func globQuote(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// room tells whether a line of df has as many bytes left; a line that says nothing has.
+// room returns an error if a line of df has fewer bytes left; a line that says nothing passes.
 func room(line string, size int64) error {
 	fields := strings.Fields(line)
 	if len(fields) < 6 {
@@ -158,7 +158,7 @@ func (s *stage) send(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || errors.As(err, &gone) {
 		return err
 	}
-	// SFTP has no word for a full disk.
+	// SFTP has no error code for a full disk.
 	out, dfErr := s.Run(ctx, host.Command{Script: "df -Pk " + host.Quote(path.Dir(s.file)) + " | tail -n 1"})
 	if dfErr == nil {
 		if full := room(out.Stdout, 64<<10); full != nil {
@@ -168,7 +168,7 @@ func (s *stage) send(ctx context.Context) error {
 	return err
 }
 
-// errNoSFTP is a host that has no SFTP.
+// errNoSFTP means that a host has no SFTP.
 var errNoSFTP = errors.New("no SFTP")
 
 func (s *stage) sendSFTP(ctx context.Context) error {
@@ -178,7 +178,7 @@ func (s *stage) sendSFTP(ctx context.Context) error {
 	}
 	defer give()
 	defer session.Close()
-	// Nothing of SFTP knows a context: the end of its session ends it.
+	// Nothing in package sftp accepts a context: the end of its session ends it.
 	defer context.AfterFunc(ctx, func() { session.Close() })()
 	out, err := session.StdoutPipe()
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *stage) sendSFTP(ctx context.Context) error {
 	return nil
 }
 
-// sftpError tells a connection that died from a refusal.
+// sftpError distinguishes a dead connection from a refusal.
 func (s *stage) sftpError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -225,7 +225,7 @@ func (s *stage) sendShell(ctx context.Context) error {
 	return err
 }
 
-// progress tells how much has been read. Its Size makes SFTP write concurrently.
+// progress reports how much has been read. Its Size makes SFTP write concurrently.
 type progress struct {
 	r    io.Reader
 	u    host.Upload
@@ -243,7 +243,7 @@ func (p *progress) Read(b []byte) (int, error) {
 
 func (p *progress) Size() int64 { return p.u.Size }
 
-// place checks what has arrived and puts it where it shall be, as root.
+// place checks what has arrived and puts it in its place, as root.
 func (s *stage) place(ctx context.Context) error {
 	_, err := s.Run(ctx, host.Command{Script: s.placeScript(), Root: true})
 	var bad *host.CommandError
@@ -260,8 +260,8 @@ func (s *stage) placeScript() string {
 	if mode == 0 {
 		mode = 0o644
 	}
-	// Of another's folder the bytes are copied first and checked after, so that nobody
-	// can exchange them in between. What is renamed is root's, and synced.
+	// From another user's folder the bytes are copied first and checked afterwards, so that
+	// nobody can exchange them in between. The file that is renamed is root's, and synced.
 	return fmt.Sprintf(`umask 077
 from=%s dir=%s to=%s
 if [ %d = 1 ]; then t=$from; else

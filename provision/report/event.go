@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/secret"
 )
 
-// Kind is what an event tells.
+// Kind says what an event is about.
 type Kind string
 
 const (
@@ -19,40 +19,40 @@ const (
 	PhaseBegan Kind = "phase"
 	// StepBegan on Host: Step runs from now on.
 	StepBegan Kind = "begin"
-	// Progress of Step on Host: Sent of Size bytes of Text are there.
+	// Progress of Step on Host: Sent of Size bytes of Text have arrived.
 	Progress Kind = "progress"
-	// Said is what a step tells while it runs, in Text; Warned is shown again at the end.
+	// Said is a message, in Text, of a step that runs; Warned is also shown at the end.
 	// Without a Host it concerns the run.
 	Said   Kind = "note"
 	Warned Kind = "warning"
 	// Output of a command that has ended: Command is its first line, Text what it wrote,
 	// Code its exit code.
 	Output Kind = "output"
-	// StepEnded on Host with Status, Detail, Diff, Error and Seconds. Without a Step it
-	// tells what became of the host as a whole: unreachable, skipped, not started.
+	// StepEnded on Host with Status, Detail, Diff, Error and Seconds. Without a Step it is
+	// the result of the host as a whole: unreachable, skipped, not started.
 	StepEnded Kind = "result"
-	// HostDone: the phase is done with Host, or given up on it.
+	// HostDone: the phase is done with Host, or has given up on it.
 	HostDone Kind = "done"
 	// RunEnded is the last event, with Summary.
 	RunEnded Kind = "summary"
 )
 
-// Status is what became of a step, or of a host.
+// Status is the result of a step, or of a host.
 type Status string
 
 const (
-	OK          Status = "ok"           // as wished before; for a host: nothing had to change
-	Changed     Status = "changed"      // applied, and looked at again
+	OK          Status = "ok"           // it was as wished before; for a host: nothing had to change
+	Changed     Status = "changed"      // applied, and checked afterwards
 	WouldChange Status = "would change" // a plan: Diff and Detail say what
 	Failed      Status = "failed"       // Error says why
 	Unreachable Status = "unreachable"  // no connection, or it was lost
 	Skipped     Status = "skipped"      // a plan cannot prove it; a resumed run has no need of it
-	NotStarted  Status = "not started"  // the run ended before
+	NotStarted  Status = "not started"  // the run ended before it
 	Interrupted Status = "interrupted"  // the run was stopped in the middle of it
-	Undone      Status = "undone"       // brought back after a failure; Detail says what
+	Undone      Status = "undone"       // restored after a failure; Detail says what
 )
 
-// Event is something that happened. The JSON form is one event a line; fields that do
+// Event is something that happened. The JSON form is one event per line; fields that do
 // not concern a kind are left out, and new ones may be added.
 type Event struct {
 	Kind  Kind      `json:"event"`
@@ -75,31 +75,31 @@ type Event struct {
 	Status Status `json:"status,omitempty"`
 	// Detail is one line: what was or would be changed, what an undo did.
 	Detail string `json:"detail,omitempty"`
-	// Diff is as of `diff -u`, with secrets hidden.
+	// Diff is in the format of `diff -u`, with secrets hidden.
 	Diff string `json:"diff,omitempty"`
 	// Error may have several lines; a line "hint: ..." is the next step.
 	Error string `json:"error,omitempty"`
-	// Seconds that a step took.
+	// Seconds is how long a step took.
 	Seconds float64 `json:"seconds,omitempty"`
 
 	Summary *Summary `json:"summary,omitempty"`
 }
 
-// Summary is what became of a run.
+// Summary is the result of a run.
 type Summary struct {
 	Plan    bool    `json:"plan,omitempty"`
 	Seconds float64 `json:"seconds"`
-	// Code is the exit code of the target, as package fleet lists them.
+	// Code is the exit code of the target; package fleet lists them.
 	Code int `json:"code"`
-	// Hosts in the order of the run.
+	// Hosts are in the order of the run.
 	Hosts []HostSummary `json:"hosts"`
-	// Warnings, each once with the hosts that it is for.
+	// Warnings appear once each, with the hosts that they concern.
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Next is what to do now, when something is left to do: a command to type.
+	// Next is what to do now, if something is left to do: a command to type.
 	Next string `json:"next,omitempty"`
 }
 
-// Warning is something to see to that stopped nothing.
+// Warning is something to attend to that stopped nothing.
 type Warning struct {
 	Text  string   `json:"text"`
 	Hosts []string `json:"hosts,omitempty"` // none: it concerns the run
@@ -114,12 +114,12 @@ type HostSummary struct {
 	Skipped int     `json:"skipped"`
 	Failed  int     `json:"failed"`
 	Seconds float64 `json:"seconds"` // that its steps took together
-	// Step and Error are of the first step that went wrong.
+	// Step and Error are those of the first step that went wrong.
 	Step  string `json:"step,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Sink takes events. It is called from many goroutines at once and must not wait for
+// Sink receives events. It is called from many goroutines at once and must not wait for
 // long: the run waits for it.
 type Sink interface {
 	Emit(Event)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// JSON writes an event a line. Progress and the output of commands are left out unless
-// it is verbose.
+// JSON writes one event per line. It leaves out Progress and the output of commands
+// unless it is verbose.
 type JSON struct {
 	verbose bool
 

@@ -11,7 +11,7 @@ import (
 type row struct {
 	host, step string
 	began      time.Time
-	told       time.Time // when it was last said that it takes long
+	told       time.Time // when it was last reported that it takes long
 	progress   string
 }
 
@@ -59,7 +59,7 @@ func (t *Terminal) print(text string) {
 	fmt.Fprint(t.out, b.String())
 }
 
-// liveRows are the busy hosts, as many as there is room for, each on one line.
+// liveRows returns the busy hosts, as many as there is room for, each on one line.
 func (t *Terminal) liveRows() []string {
 	columns, height := t.o.Size()
 	room := max(1, height/2)

@@ -24,8 +24,8 @@ type Display struct {
 	json     *JSON // nil: nobody asked for it
 }
 
-// Open chooses by the options, the environment (URIFILTER_OUTPUT, NO_COLOR, TERM) and by
-// what the outputs are.
+// Open chooses a display by the options, the environment (URIFILTER_OUTPUT, NO_COLOR,
+// TERM) and what the outputs are.
 func Open(o Options) (*Display, error) {
 	d := &Display{}
 	switch format := o.Getenv("URIFILTER_OUTPUT"); format {
@@ -70,7 +70,7 @@ func (d *Display) Pause() (resume func()) { return d.terminal.Pause() }
 // Close ends the display.
 func (d *Display) Close() { d.terminal.Close() }
 
-// dumb terminals show escape sequences as they are. Windows does not name its own.
+// dumb reports whether a terminal shows escape sequences as they are. Windows names no terminal.
 func dumb(terminal string) bool {
 	return terminal == "dumb" || terminal == "" && runtime.GOOS != "windows"
 }

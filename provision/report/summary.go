@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// summary is the table at the end, what went wrong, and what to do next.
+// summary returns the table at the end, what went wrong, and what to do next.
 func (s *style) summary(target string, sum Summary) string {
 	var b strings.Builder
 	b.WriteString("\n")
@@ -43,7 +43,7 @@ func (w Warning) line() string {
 	return strings.Join(w.Hosts, ", ") + ": " + w.Text
 }
 
-// table has a line for each host, without some columns where there is no room for all.
+// table writes a line for each host, without some columns if there is no room for all.
 func (s *style) table(b *strings.Builder, sum Summary) {
 	changed := "changed"
 	if sum.Plan {
@@ -74,7 +74,7 @@ func (s *style) table(b *strings.Builder, sum Summary) {
 	}
 }
 
-// verdict is the last line that most people read.
+// verdict returns the last line that most people read.
 func (s *style) verdict(target string, sum Summary) string {
 	if target == "" {
 		target = "run"

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// TerminalOptions are how a Terminal shows things.
+// TerminalOptions say how a Terminal shows events.
 type TerminalOptions struct {
 	// Verbose shows unchanged steps, diffs of what was changed, and the output of commands.
 	Verbose bool
 	// Live keeps a line for each busy host at the bottom, with the time that its step has
 	// taken so far. It needs a terminal that knows ANSI sequences. Otherwise lines are
-	// only added, without any control character, and a step that takes long is told
+	// only added, without any control character, and a step that takes long is reported
 	// every 30 s.
 	Live  bool
 	Color bool
-	// Size is the terminal's, in columns and rows; nil, or 0 columns: it is none.
+	// Size returns that of the terminal, in columns and rows; nil, or 0 columns: no terminal.
 	Size func() (columns, rows int)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -36,7 +36,7 @@ type Terminal struct {
 	ticking sync.WaitGroup
 	close   sync.Once
 
-	paused sync.Mutex // held while somebody else has the terminal
+	paused sync.Mutex // held while something else uses the terminal
 
 	mu     sync.Mutex
 	out    io.Writer
@@ -82,7 +82,7 @@ func (t *Terminal) columns() int {
 	return columns
 }
 
-// Close takes the live part away.
+// Close removes the live part.
 func (t *Terminal) Close() {
 	t.close.Do(func() {
 		close(t.stopped)
@@ -94,8 +94,8 @@ func (t *Terminal) Close() {
 	})
 }
 
-// Pause takes the live part away and keeps quiet, so that somebody can be asked for
-// something, until resume is called. Events wait.
+// Pause removes the live part and keeps quiet until resume is called, so that somebody can
+// be asked for something. Events wait.
 func (t *Terminal) Pause() (resume func()) {
 	t.paused.Lock()
 	t.mu.Lock()
@@ -140,7 +140,7 @@ func (t *Terminal) Emit(e Event) {
 	}
 }
 
-// text takes an event in, and is what it adds above the live part.
+// text handles an event, and returns what it adds above the live part.
 func (t *Terminal) text(e Event) string {
 	switch e.Kind {
 	case RunBegan:
@@ -216,8 +216,8 @@ func (t *Terminal) output(e Event) string {
 	return text + "\n" + t.style.prefixed(e.Host, e.Text)
 }
 
-// result shows what became of a step. Unchanged ones are counted and told together;
-// those before the first phase not at all. Hosts with which nothing was begun are in the
+// result shows the result of a step. Unchanged steps are counted and shown together, those
+// before the first phase not at all. Hosts on which nothing was begun are in the
 // summary.
 func (t *Terminal) result(e Event) string {
 	t.idle(e.Host)
@@ -244,7 +244,7 @@ func (t *Terminal) result(e Event) string {
 	return text
 }
 
-// flush tells how many steps of the host, or of all ("") hosts, found nothing to change.
+// flush says how many steps of the host, or of all ("") hosts, found nothing to change.
 func (t *Terminal) flush(host string) string {
 	var b strings.Builder
 	for _, h := range t.hosts {

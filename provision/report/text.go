@@ -11,7 +11,7 @@ import (
 type style struct {
 	color      bool
 	host, step int // widths of the columns
-	columns    int // of the terminal; 0: it is none
+	columns    int // of the terminal; 0: no terminal
 }
 
 const (
@@ -20,8 +20,8 @@ const (
 	widestStatus = len("would change")
 )
 
-// fit chooses the columns for the hosts' names and a terminal of so many columns; 0: it
-// is none, and lines may be as long as they like.
+// fit chooses the columns for the hosts' names and a terminal with that many columns; 0:
+// there is no terminal, and lines may be of any length.
 func (s *style) fit(hosts []string, columns int) {
 	s.host, s.step, s.columns = 4, usualStep, columns
 	for _, h := range hosts {
@@ -33,7 +33,7 @@ func (s *style) fit(hosts []string, columns int) {
 	}
 }
 
-// line is "host | step | status  rest".
+// line returns "host | step | status  rest".
 func (s *style) line(host, step string, status Status, rest string) string {
 	text := s.prefix(host) + pad(step, s.step) + " | "
 	name := string(status)
@@ -94,8 +94,8 @@ func (s *style) prefixed(host, text string) string {
 	return b.String()
 }
 
-// clean takes out what would move the cursor or change the terminal: a host's output is
-// not trusted. Of a line that was written over by carriage returns the last state stays.
+// clean removes what would move the cursor or change the terminal: a host's output is not
+// trusted. Of a line that carriage returns have overwritten, the last state stays.
 func clean(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -115,7 +115,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// withoutEscapes takes out ANSI sequences as a whole.
+// withoutEscapes removes ANSI sequences as a whole.
 func withoutEscapes(text string) string {
 	var b strings.Builder
 	for {
@@ -136,7 +136,7 @@ func withoutEscapes(text string) string {
 	}
 }
 
-// oneLine is the first line of a text.
+// oneLine returns the first line of a text.
 func oneLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(clean(text)), "\n")
 	return strings.TrimSpace(strings.ReplaceAll(text, "\t", " "))
@@ -146,7 +146,7 @@ func width(text string) int { return len([]rune(text)) }
 
 func pad(text string, to int) string { return text + strings.Repeat(" ", max(0, to-width(text))) }
 
-// shorten cuts text to so many columns.
+// shorten cuts text to that many columns.
 func shorten(text string, to int) string {
 	if runes := []rune(text); len(runes) > to {
 		return string(runes[:max(0, to-1)]) + "…"
@@ -154,7 +154,7 @@ func shorten(text string, to int) string {
 	return text
 }
 
-// took is a time for people: "0.4 s", "12 s", "3 min 05 s", "1 h 02 min".
+// took returns a time for people: "0.4 s", "12 s", "3 min 05 s", "1 h 02 min".
 func took(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:

@@ -16,38 +16,38 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Builds are the programs of a run: ready ones, or built from the sources here, each once
-// however many hosts want it. The fields are set before it is used; it is then safe for
-// concurrent use.
+// Builds are the programs of a run, either prebuilt or built from the sources here. Each is
+// obtained once, however many hosts need it. The fields must be set before it is used; it is
+// then safe for concurrent use.
 type Builds struct {
-	// Given is the ready program of the command line, in which {program} stands for the name
-	// of one; "": none.
+	// Given is the prebuilt program from the command line, in which {program} stands for a
+	// program's name; "": none.
 	Given string
-	// Inventory has those for one program, or host.
+	// Inventory has the prebuilt programs for one program or one host.
 	Inventory *inventory.Inventory
-	// Build makes a program for an architecture; nil: there are no sources.
+	// Build builds a program for an architecture; nil: there are no sources.
 	Build func(ctx context.Context, p program.Program, arch string) (path string, err error)
 
 	mu   sync.Mutex
-	have map[string]*release.Binaries // by what was given for them, or the program's name
+	have map[string]*release.Binaries // by the path that was given and the program's name
 }
 
-// ready is the ready program for a host: that of the command line, the host's, or the one
-// for all; "": it is built.
+// ready returns the prebuilt program for a host: that of the command line, the host's, or
+// the one for all hosts; "": the program must be built.
 func (b *Builds) ready(h inventory.Host, p program.Program) string {
 	own, _ := b.Inventory.Own(p.Section)
 	return cmp.Or(b.GivenFor(p), h.Own(p.Section).Binary, own.Binary)
 }
 
-// named stands for the name of a program in what is given.
+// named is the placeholder for a program's name in what is given.
 const named = "{program}"
 
-// GivenFor is the ready program of the command line for one; "": none.
+// GivenFor returns the prebuilt program from the command line for p; "": none.
 func (b *Builds) GivenFor(p program.Program) string {
 	return strings.ReplaceAll(b.Given, named, p.Name)
 }
 
-// CheckGiven refuses one ready program for several.
+// CheckGiven refuses one prebuilt program for several programs.
 func (b *Builds) CheckGiven(all []program.Program) error {
 	if len(all) < 2 || b.Given == "" || strings.Contains(b.Given, named) {
 		return nil
@@ -59,7 +59,7 @@ func (b *Builds) CheckGiven(all []program.Program) error {
 	return fmt.Errorf("-binary=%s: that is one program, and the hosts run %s\nhint: -binary=%s-linux-{arch}, or -hosts=role:%s", b.Given, strings.Join(names, " and "), named, all[0].Roles[0])
 }
 
-// Check refuses ready programs that are none, before a host is asked.
+// Check refuses prebuilt files that are not programs, before any host is contacted.
 func (b *Builds) Check(hosts []inventory.Host, p program.Program) error {
 	var faults []error
 	seen := map[string]bool{"": true}
@@ -72,7 +72,7 @@ func (b *Builds) Check(hosts []inventory.Host, p program.Program) error {
 	return errors.Join(faults...)
 }
 
-// source is where a program for a host comes from.
+// source returns where a program for a host comes from.
 func (b *Builds) source(given string, p program.Program) release.Source {
 	if given != "" {
 		return release.Ready(given)
@@ -96,7 +96,7 @@ func (b *Builds) binaries(given string, p program.Program) *release.Binaries {
 	return b.have[key]
 }
 
-// binary is the program for the instance's host.
+// binary returns the program for the instance's host.
 func (i *Instance) binary(ctx context.Context, h host.Host) (release.Binary, error) {
 	facts, err := i.facts(ctx, h)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package rollout brings one program onto one host, during one run: its release, settings
-// and units, a start that proves itself, and the way back to what ran before. Which hosts
-// and in which order is said by the toolkit; package fleet runs the steps.
+// and units, a start that proves itself, and the way back to what ran before. The toolkit
+// decides on which hosts and in which order; package fleet runs the steps.
 package rollout
 
 import (
@@ -23,13 +23,13 @@ import (
 // Run is what the instances of a run have in common.
 type Run struct {
 	Site *site.Site
-	// Builds are the programs for hosts.
+	// Builds provides the programs for the hosts.
 	Builds *Builds
-	// At is the same for all hosts: releases are named by it. By says who runs it.
+	// At is the same for all hosts: releases are named after it. By is who runs it.
 	At time.Time
 	By string
 
-	turn chan struct{} // of the host that makes bit-maps
+	turn chan struct{} // taken by the host that makes bit-maps
 }
 
 // NewRun returns a Run.
@@ -37,13 +37,13 @@ func NewRun(s *site.Site, b *Builds, by string) *Run {
 	return &Run{Site: s, Builds: b, At: time.Now().UTC().Truncate(time.Second), By: by, turn: make(chan struct{}, 1)}
 }
 
-// Instance is a program on a host. What its steps find out they share, so they belong to
-// one run.
+// Instance is a program on a host. Its steps share what they find out, so an Instance
+// belongs to one run.
 type Instance struct {
 	Program program.Program
 	Host    inventory.Host
-	// Health is the check of its daemon, Release the way of its program onto the host, and
-	// BitMaps its command line for them.
+	// Health checks its daemon, Release brings its program onto the host, and BitMaps is the
+	// program's command line for bit-maps.
 	Health  *service.Health
 	Release *release.Deployment
 	BitMaps bitmap.CLI
@@ -57,7 +57,7 @@ type Instance struct {
 	target   string // the release to roll back to
 }
 
-// Instance is that of a program on a host; one a run.
+// Instance returns the instance of a program on a host. Call it once per run.
 func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 	inv := r.Site.Inventory
 	own, _ := inv.Own(p.Section)
@@ -96,7 +96,7 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 func (i *Instance) user() string  { return i.units.User }
 func (i *Instance) group() string { return i.units.Group }
 
-// wanted are the settings that the host shall have.
+// wanted returns the settings that the host should have.
 func (i *Instance) wanted(ctx context.Context, early bool) (program.Settings, error) {
 	values, err := i.run.Site.Settings(ctx, i.Host, i.Program, early)
 	if err != nil {
@@ -105,16 +105,16 @@ func (i *Instance) wanted(ctx context.Context, early bool) (program.Settings, er
 	return values.Read(i.Program)
 }
 
-// BitMapNames are those that the host shall have.
+// BitMapNames returns the names of the bit-maps that the host should have.
 func (i *Instance) BitMapNames(ctx context.Context, _ host.Host) ([]string, error) {
 	wanted, err := i.wanted(ctx, i.run.Site.DryRun)
 	return wanted.BitMaps, err
 }
 
-// Archived tells whether it has an archive.
+// Archived reports whether the instance has an archive.
 func (i *Instance) Archived() bool { return i.run.Site.Archived(i.Host, i.Program) }
 
-// token is the host's own, where its daemon asks for one.
+// token returns the host's own token, if its daemon requires one.
 func (i *Instance) token(ctx context.Context, h host.Host) (string, error) {
 	token, err := environment.OperatorToken(ctx, h, i.Program.TokenFile())
 	if token != "" {
@@ -123,13 +123,13 @@ func (i *Instance) token(ctx context.Context, h host.Host) (string, error) {
 	return token, err
 }
 
-// running tells whether the daemon is up.
+// running reports whether the daemon is up.
 func (i *Instance) running(ctx context.Context, h host.Host) (bool, error) {
 	s, err := service.StatusOf(ctx, h, i.Program.Program)
 	return s.Running(), err
 }
 
-// once asks a host once a run.
+// once returns a function that queries a host's facts once per run.
 func once(ask func(context.Context, host.Host) (host.Facts, error)) func(context.Context, host.Host) (host.Facts, error) {
 	var mu sync.Mutex
 	var have *host.Facts

@@ -11,21 +11,21 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// ledger remembers what the steps of a host have begun, so that all of it can be taken
-// back before the daemon is started again: step by step, last first, would start the
-// daemon before its old files are back. It also knows, in a plan, what would change.
+// ledger remembers what the steps of a host have begun, so that all of it can be undone
+// before the daemon is started again: undoing step by step, last first, would start the
+// daemon before its old files are restored. In a plan, it also knows what would change.
 type ledger struct {
 	mu      sync.Mutex
 	begun   []step.Undoer
 	pending []string // what would change, or has changed and is not in use yet
-	reread  []string // the same of what the daemon takes without a restart
-	kept    bool     // the new state has proved itself: nothing is taken back
+	reread  []string // the same, for changes that the daemon takes up without a restart
+	kept    bool     // the new state has proved itself: nothing is undone
 }
 
-// watch puts a step whose change the daemon must be restarted for under the ledger.
+// watch enters a step whose change requires a restart of the daemon.
 func (l *ledger) watch(s step.Wish) step.Wish { return l.enter(s, &l.pending) }
 
-// record puts a step under the ledger whose change a reload makes known.
+// record enters a step whose change requires only a reload.
 func (l *ledger) record(s step.Wish) step.Wish { return l.enter(s, &l.reread) }
 
 func (l *ledger) enter(s step.Wish, notes *[]string) step.Wish {
@@ -51,7 +51,7 @@ func (n noted) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 	return change, err
 }
 
-// entered is a noted step that the ledger takes back.
+// entered is a noted step that the ledger can undo.
 type entered struct {
 	noted
 	undoer step.Undoer
@@ -80,14 +80,14 @@ func (l *ledger) note(notes *[]string, summary string) {
 	}
 }
 
-// why is what the daemon is restarted for, and reloaded; "" for nothing.
+// why returns the reasons to restart and to reload the daemon; "" means none.
 func (l *ledger) why() (restart, reload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.pending, ", "), strings.Join(l.reread, ", ")
 }
 
-// used is that the daemon has taken it: nothing is pending any more.
+// used records that the daemon has taken up the changes: nothing is pending any more.
 func (l *ledger) used() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,21 +99,21 @@ func (l *ledger) begin(s step.Undoer) {
 	defer l.mu.Unlock()
 	for _, b := range l.begun {
 		if b.Title() == s.Title() {
-			return // Apply is called again after it has failed half way
+			return // Apply is called again after it failed halfway
 		}
 	}
 	l.begun = append(l.begun, s)
 }
 
-// keep tells whether the new state has proved itself.
+// keep records whether the new state has proved itself.
 func (l *ledger) keep(proved bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = proved
 }
 
-// rollBack takes back the step with that title, or all that was begun without one; each once, the
-// last first. What has proved itself stays.
+// rollBack undoes the step with that title or, if title is "", all steps that were begun; each
+// once, the last first. A state that has proved itself stays.
 func (l *ledger) rollBack(ctx context.Context, h host.Host, cause error, title string) (string, error) {
 	var said []string
 	var failed []error

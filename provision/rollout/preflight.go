@@ -14,11 +14,11 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// leastDisk is what a release and its upload need where releases are, in KiB.
+// leastDisk is the free space, in KiB, that a release and its upload need where releases are.
 const leastDisk = 100 << 10
 
-// Preflight is what must hold on the host before anything is changed. The program is last:
-// building it takes the longest.
+// Preflight checks what must hold on the host before anything is changed. The program comes
+// last, because building it takes the longest.
 func (i *Instance) Preflight() []step.Step {
 	title := "preflight: build the program"
 	if i.run.Builds.ready(i.Host, i.Program) != "" {
@@ -43,7 +43,7 @@ func (i *Instance) Preflight() []step.Step {
 	}
 }
 
-// SettingsCheck is the preflight of the settings, with the next step.
+// SettingsCheck is the preflight of the settings. Its errors say what to do next.
 func (i *Instance) SettingsCheck() step.Proof {
 	files := *i.settings
 	files.Values = func(ctx context.Context) (settings.Values, error) {
@@ -59,7 +59,7 @@ func (i *Instance) SettingsCheck() step.Proof {
 	})
 }
 
-// Hinted adds the next step to a fault of settings by which a daemon would let everybody in.
+// Hinted adds a hint to an error about settings that would make a daemon let everybody in.
 func Hinted(err error, p program.Program) error {
 	if err != nil && strings.Contains(err.Error(), "set auth.tokens_file") {
 		return fmt.Errorf("%w\nhint: %s makes a token for whoever calls it", err, TokenCall(p))
@@ -67,7 +67,7 @@ func Hinted(err error, p program.Program) error {
 	return err
 }
 
-// TokenCall is the command that makes a token for most callers of a program.
+// TokenCall returns the command that makes a token for most callers of a program.
 func TokenCall(p program.Program) string {
 	call := "go tool mage settings:token -name=crawler -scopes=" + p.Caller
 	if !p.Runs(inventory.RoleFilter) {

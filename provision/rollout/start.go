@@ -11,26 +11,26 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// start are the steps after which the daemon runs what it should and has proved it; if it
-// does not, all that was changed for it is taken back and the daemon of before runs.
+// start returns the steps that make the daemon run what it should and prove that it does. If
+// it does not, all changes made for it are undone and the previous daemon runs again.
 func (i *Instance) start() []step.Step {
 	return []step.Step{starting{i.daemon.Running(), i}, i.healthy()}
 }
 
-// Start are the steps that start a daemon which does not run.
+// Start returns the steps that start a daemon that is not running.
 func (i *Instance) Start() []step.Step {
 	return append(append([]step.Step{i.hasRelease()}, i.current()...), i.daemon.Start(), i.healthy())
 }
 
-// Restart are the steps that restart the daemon in any case.
+// Restart returns the steps that restart the daemon in any case.
 func (i *Instance) Restart() []step.Step {
 	return append(append([]step.Step{i.hasRelease()}, i.current()...), &restarting{Wish: i.daemon.Restart(), i: i}, i.healthy())
 }
 
-// Stop is the step that ends the daemon and its port.
+// Stop returns the step that stops the daemon and closes its port.
 func (i *Instance) Stop() step.Step { return service.Stop(i.Program.Program) }
 
-// hasRelease proves that a host has a release to be started.
+// hasRelease proves that a host has a release to start.
 func (i *Instance) hasRelease() step.Proof {
 	return step.NewProof("release: there", func(ctx context.Context, h host.Host) error {
 		list, err := i.Release.Folder.List(ctx, h)
@@ -49,8 +49,8 @@ func (i *Instance) hint(err error, next string) error {
 	return fmt.Errorf("%w\nhint: %s", err, fmt.Sprintf(next, i.Program.Name))
 }
 
-// starting is the step after which the daemon runs. Its way back is that of all that was
-// changed for it.
+// starting is the step after which the daemon runs. Its Undo undoes all changes that were
+// made for it.
 type starting struct {
 	step.Wish
 	i *Instance
@@ -74,7 +74,7 @@ func (s starting) Undo(ctx context.Context, h host.Host, cause error) (string, e
 	return s.i.rollBack(ctx, h, cause)
 }
 
-// restarting is a restart that goes back to the release that ran before it.
+// restarting is a restart whose Undo goes back to the release that ran before it.
 type restarting struct {
 	step.Wish
 	i   *Instance
@@ -112,8 +112,8 @@ func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string
 	return r.i.rollBack(ctx, h, cause)
 }
 
-// healthy is the health check, after which nothing is taken back for the fault of a step
-// that has nothing to do with it.
+// healthy is the health check. Once it has passed, the failure of an unrelated step undoes
+// nothing.
 func (i *Instance) healthy() step.Proof {
 	health := i.Health.Step()
 	return step.NewProof(health.Title(), func(ctx context.Context, h host.Host) error {
@@ -125,8 +125,8 @@ func (i *Instance) healthy() step.Proof {
 	})
 }
 
-// Bake is the late step that watches a daemon which was healthy: one that crashes after all
-// is a reason to take everything back.
+// Bake returns the late steps that watch a daemon that was healthy: if it crashes after all,
+// everything is undone.
 func (i *Instance) Bake() []step.Step {
 	long := i.run.Site.Inventory.Fleet.Bake
 	if long == 0 || i.run.Site.DryRun {
@@ -142,10 +142,10 @@ func (i *Instance) Bake() []step.Step {
 	})}
 }
 
-// rollBack returns to the daemon of before.
+// rollBack returns to the previous daemon.
 func (i *Instance) rollBack(ctx context.Context, h host.Host, cause error) (string, error) {
 	if i.ledger.kept {
-		return "", nil // it was healthy: a later step has failed, which is none of its faults
+		return "", nil // it was healthy: a later step failed, which is not the daemon's fault
 	}
 	said, err := i.ledger.rollBack(ctx, h, cause, "")
 	if err != nil {
@@ -164,7 +164,7 @@ func (i *Instance) rollBack(ctx context.Context, h host.Host, cause error) (stri
 		err = change.Apply(ctx)
 	}
 	if err == nil && errors.Is(cause, context.Canceled) {
-		// Whoever has interrupted the run does not wait for a check.
+		// A user who has interrupted the run does not wait for a check.
 		return join(said, "rolled back: release "+list.Current+" is up again; go tool mage "+i.Program.Name+":status shows its state"), nil
 	}
 	if err == nil {

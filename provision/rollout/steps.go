@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Deploy are all steps from an empty host to a healthy daemon, and those that keep it so.
+// Deploy returns all steps from an empty host to a healthy daemon, and those that keep it so.
 func (i *Instance) Deploy() ([]step.Step, error) {
 	timetable, err := i.Timetable(i.run.Site.Inventory.Schedule.Kind)
 	if err != nil {
@@ -24,7 +24,7 @@ func (i *Instance) Deploy() ([]step.Step, error) {
 	steps = append(steps, i.unitSteps()...)
 	bitmaps := i.Program.BitMaps && i.Archived()
 	if bitmaps {
-		// A daemon that runs is asked for it once it knows the settings of today.
+		// If the daemon runs, this is skipped, and done below once it knows the new settings.
 		steps = append(steps, i.BitMaps.Init(i.BitMapNames, i.running))
 	}
 	steps = append(steps, i.start()...)
@@ -35,12 +35,12 @@ func (i *Instance) Deploy() ([]step.Step, error) {
 	return append(steps, timetable...), nil
 }
 
-// Late are what is done late, once the daemon of a deployment has been watched.
+// Late returns the late steps: watching a deployed daemon, and what must wait for that.
 func (i *Instance) Late() []step.Step {
 	return append(i.Bake(), i.Release.Healthy(), i.Release.Prune())
 }
 
-// planned tells, in a plan, that the bit-maps are made by the step before.
+// planned reports whether, in a plan, the previous step makes the bit-maps.
 func (i *Instance) planned(ctx context.Context, h host.Host) (bool, error) {
 	if !i.run.Site.DryRun {
 		return false, nil
@@ -49,7 +49,7 @@ func (i *Instance) planned(ctx context.Context, h host.Host) (bool, error) {
 	return !up, err
 }
 
-// Environment are the steps that make the host ready for the program.
+// Environment returns the steps that make the host ready for the program.
 func (i *Instance) Environment() []step.Step {
 	o := environment.Options{Program: i.Program.Program, User: i.user(), Group: i.group()}
 	for _, c := range i.settings.Callers {
@@ -58,7 +58,7 @@ func (i *Instance) Environment() []step.Step {
 	return environment.Steps(o)
 }
 
-// Settings are the steps for the files that the daemon reads.
+// Settings returns the steps for the files that the daemon reads.
 func (i *Instance) Settings() []step.Step {
 	s := i.run.Site
 	steps := i.packages()
@@ -74,12 +74,12 @@ func (i *Instance) Settings() []step.Step {
 	if s.Certified(i.Host, i.Program) {
 		steps = append(steps, i.ledger.record(s.CallingCard(i.Host, i.Program, i.group())))
 	}
-	// What the settings name is there before them. The daemon rereads tokens without a
-	// restart, so they are not a reason for one.
+	// The files that the settings name are written before them. The daemon rereads tokens
+	// without a restart, so they are no reason for one.
 	return append(steps, i.ledger.record(i.settings.TokensFile()), i.ledger.watch(i.settings.Settings()))
 }
 
-// packages are the steps that install what the settings need.
+// packages returns the steps that install what the settings need.
 func (i *Instance) packages() []step.Step {
 	needed := i.run.Site.Needs(i.Host, i.Program)
 	if len(needed) == 0 {
@@ -95,12 +95,12 @@ func (i *Instance) packages() []step.Step {
 	})}
 }
 
-// accepted has a program on the host check the settings before it is made current.
+// accepted is the step in which a program on the host checks the settings before it is made current.
 func (i *Instance) accepted(binary func() string) step.Proof {
 	return i.settings.Accepted(binary, i.user())
 }
 
-// crashed is the step before another release is made current.
+// crashed is the step that removes the mark from a crashed release before another is made current.
 func (i *Instance) crashed() step.Wish {
 	return i.Release.Folder.Unhealthy(func(ctx context.Context, h host.Host) (bool, error) {
 		s, err := service.StatusOf(ctx, h, i.Program.Program)
@@ -108,7 +108,7 @@ func (i *Instance) crashed() step.Wish {
 	})
 }
 
-// unitSteps have the release bring its units up to date.
+// unitSteps returns the steps in which the release brings its units up to date.
 func (i *Instance) unitSteps() []step.Step {
 	var steps []step.Step
 	for _, s := range i.units.Steps() {
@@ -117,20 +117,20 @@ func (i *Instance) unitSteps() []step.Step {
 	return steps
 }
 
-// current has the current release bring its units up to date: the port follows from the
-// settings.
+// current returns the steps in which the current release brings its units up to date: the
+// port depends on the settings.
 func (i *Instance) current() []step.Step {
 	i.units.Binary = i.Release.Folder.Program
 	return i.unitSteps()
 }
 
-// Install are the steps that register the daemon. A host without a release gets one.
+// Install returns the steps that register the daemon. A host without a release gets one.
 func (i *Instance) Install() []step.Step {
 	return append([]step.Step{i.Release.UploadFirst(), i.ledger.watch(i.Release.Current())}, i.unitSteps()...)
 }
 
-// Push are the steps that bring a release and make it current. A daemon that runs goes on
-// with its old one until it is restarted.
+// Push returns the steps that bring a release and make it current. A running daemon keeps
+// its old release until it is restarted.
 func (i *Instance) Push() []step.Step {
 	steps := []step.Step{i.Release.Upload(), i.crashed(), i.Release.Current()}
 	if i.Program.BitMaps && i.Archived() {
@@ -139,8 +139,8 @@ func (i *Instance) Push() []step.Step {
 	return append(steps, i.Release.Prune())
 }
 
-// PushSettings are the steps that bring settings and have a daemon that runs take them.
-// They depend on what the host has: settings may be there before a daemon is.
+// PushSettings returns the steps that bring settings and make a running daemon use them.
+// They depend on the state of the host: settings may exist before a daemon does.
 func (i *Instance) PushSettings(ctx context.Context, h host.Host) ([]step.Step, error) {
 	steps := i.Settings()
 	now, err := service.StatusOf(ctx, h, i.Program.Program)
@@ -162,7 +162,7 @@ func (i *Instance) PushSettings(ctx context.Context, h host.Host) ([]step.Step, 
 	return append(steps, i.start()...), nil
 }
 
-// Find is the preflight of a rollback to a version; "": the release that was healthy last.
+// Find is the preflight of a rollback to a version; "": the release that was last healthy.
 func (i *Instance) Find(version string) step.Proof {
 	return step.NewProof("release: find", func(ctx context.Context, h host.Host) error {
 		list, err := i.Release.Folder.List(ctx, h)
@@ -178,7 +178,7 @@ func (i *Instance) Find(version string) step.Proof {
 	})
 }
 
-// Rollback are the steps that make the release current which Find has found.
+// Rollback returns the steps that make the release that Find has found current.
 func (i *Instance) Rollback() []step.Step {
 	folder := i.Release.Folder
 	i.units.Binary = func() string { return folder.ProgramOf(i.target) }

@@ -5,8 +5,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Schedule is that of the program's job, of a kind; one that writes back has none where
-// there is no archive.
+// Schedule returns the schedule of the program's job, of a kind; a job that writes back has
+// none where there is no archive.
 func (i *Instance) Schedule(kind string) (*schedule.Schedule, error) {
 	if i.Program.BitMaps && !i.Archived() {
 		kind = schedule.None
@@ -17,7 +17,7 @@ func (i *Instance) Schedule(kind string) (*schedule.Schedule, error) {
 	})
 }
 
-// Timetable are the steps of a schedule of that kind; none for a program without a job.
+// Timetable returns the steps of a schedule of that kind; none for a program without a job.
 func (i *Instance) Timetable(kind string) ([]step.Step, error) {
 	if i.Program.Job == nil {
 		return nil, nil

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// treeFormat goes up when something below changes what a tree holds.
+// treeFormat must be incremented when a change below alters the contents of a tree.
 const treeFormat = 3
 
-// included is what a fresh Debian server has, so far as it matters to the toolkit. Not
-// in it is what the toolkit has to install.
+// included are the packages of a fresh Debian server, so far as they matter to the toolkit.
+// The toolkit must install what is not among them.
 const included = "systemd,systemd-sysv,libpam-systemd,dbus,openssh-server,sudo,iproute2,ca-certificates,procps,tzdata"
 
-// carried are packages that lie downloaded but not installed in the tree, so that each
-// host does not download them again. apt checks them and takes others if they are old. Its lists
-// are there too: an update on a host asks whether there are others, and downloads those alone.
+// carried are packages that a tree contains downloaded but not installed, so that each host
+// does not download them again. apt checks them and downloads others if they are old. The tree
+// has apt's lists too: an update on a host asks for newer lists, and downloads only those.
 const carried = "redis-server cron"
 
-// baseTree returns the root file system that all hosts of a release share, made if
-// missing. Whoever comes meanwhile waits.
+// baseTree returns the root file system that all hosts of a release share, and makes it if it
+// is missing. Concurrent callers wait.
 func baseTree(ctx context.Context, cache, release string, out io.Writer) (string, error) {
 	from, err := aptSources(ctx, release)
 	if err != nil {
@@ -53,19 +53,19 @@ func baseTree(ctx context.Context, cache, release string, out io.Writer) (string
 	return tree, nil
 }
 
-// makeTree builds beside the tree and renames it into place when it is whole.
+// makeTree builds the tree beside its place and renames it when it is complete.
 func makeTree(ctx context.Context, tree, release string, from sources) error {
 	old, err := filepath.Glob(filepath.Join(filepath.Dir(tree), release+"-*.new"))
 	if err != nil {
 		return err
 	}
-	for _, o := range append(old, tree+".new") { // of builders that died
+	for _, o := range append(old, tree+".new") { // left by builders that died
 		if err := removeTree(o); err != nil {
 			return err
 		}
 	}
 	args := []string{
-		// Its mounts and processes, also of what it starts, end with it.
+		// When it ends, its mounts and all processes that it started end too.
 		"--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "mmdebstrap",
 		"--variant=minbase", "--include=" + included,
 		// Each host makes its own.
@@ -88,8 +88,8 @@ func makeTree(ctx context.Context, tree, release string, from sources) error {
 	return os.Rename(tree+".new", tree)
 }
 
-// carryFiles are options of mmdebstrap that copy what the machine's apt needs to reach a
-// mirror: credentials, and certificates of a private authority.
+// carryFiles returns the options of mmdebstrap that copy what the machine's apt needs to
+// reach a mirror: credentials, and certificates of a private authority.
 func carryFiles() []string {
 	var options []string
 	if files, err := filepath.Glob("/etc/apt/auth.conf.d/*.conf"); err == nil && len(files) > 0 {
@@ -106,8 +106,8 @@ func carryFiles() []string {
 	return options
 }
 
-// removeTree deletes a folder of root file systems. Nothing of them is mounted where
-// others see it; were it so after all, what is mounted would be deleted too.
+// removeTree deletes a folder of root file systems. It refuses if something in it is mounted
+// in this name space, which should not happen: the mounted files would be deleted too.
 func removeTree(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

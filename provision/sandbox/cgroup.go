@@ -16,15 +16,15 @@ import (
 )
 
 // Each host has a control group of its own, urifilter-sandbox/INDEX-NUMBER, in the
-// hierarchies in which a systemd keeps its services: or else two hosts would take each
-// other's ssh.service for their own. The groups also name every process of a host,
-// however it came to be, so that none is left behind.
+// hierarchies in which systemd keeps its services: otherwise two hosts would mistake each
+// other's ssh.service for their own. The groups also identify every process of a host,
+// however it was created, so that none is left behind.
 
-// endWait bounds the end of a host's processes after they were killed. On a machine that
-// is busy they wait for its disk.
+// endWait bounds the wait for a host's processes to end after they were killed. On a busy
+// machine they wait for its disk.
 const endWait = 2 * time.Minute
 
-// hierarchies are the mount points of cgroup version 2 and of systemd's own in version 1.
+// hierarchies returns the mount points of cgroup version 2 and of systemd's own in version 1.
 func hierarchies() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -48,7 +48,7 @@ func findHierarchies(mountinfo string) []string {
 	return found
 }
 
-// cgroups are the control groups of a host, in all hierarchies.
+// cgroups returns the control groups of a host, in all hierarchies.
 func cgroups(name string) ([]string, error) {
 	tops, err := hierarchies()
 	for i := range tops {
@@ -59,7 +59,7 @@ func cgroups(name string) ([]string, error) {
 
 func cgroupName(index, number int) string { return fmt.Sprintf("%d-%d", index, number) }
 
-// processes are those of a control group and all below it.
+// processes returns the processes of a control group and of all groups below it.
 func processes(cgroup string) ([]int, error) {
 	var pids []int
 	err := filepath.WalkDir(cgroup, func(path string, e fs.DirEntry, err error) error {
@@ -84,12 +84,12 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// endProcesses kills all that runs in a sandbox's hosts and removes their control groups.
+// endProcesses kills everything that runs in a sandbox's hosts and removes their control groups.
 func endProcesses(ctx context.Context, index int) error {
 	return emptyCgroups(ctx, fmt.Sprintf("%d-*", index))
 }
 
-// emptyCgroups kills the processes of the control groups of that name, a pattern, and
+// emptyCgroups kills the processes of the control groups whose names match the pattern, and
 // removes the groups.
 func emptyCgroups(ctx context.Context, pattern string) error {
 	groups, err := matchCgroups(pattern)
@@ -137,7 +137,7 @@ func matchCgroups(pattern string) ([]string, error) {
 	return groups, nil
 }
 
-// removeCgroups removes empty control groups, those below first.
+// removeCgroups removes empty control groups, the lowest first.
 func removeCgroups(ctx context.Context, pattern string) error {
 	groups, err := matchCgroups(pattern)
 	if err != nil {
@@ -164,9 +164,9 @@ func removeCgroups(ctx context.Context, pattern string) error {
 	return nil
 }
 
-// removeCgroup removes one. The kernel lists a process no more when it begins to end, and
-// calls the group busy until it has ended: until a disk's file system is written, which it
-// was the last to have mounted.
+// removeCgroup removes one. The kernel no longer lists a process that has begun to end, but
+// calls the group busy until it has ended: if that process was the last to have a disk's file
+// system mounted, this takes until the file system is written.
 func removeCgroup(ctx context.Context, path string) error {
 	for deadline := time.Now().Add(endWait); ; {
 		err := os.Remove(path)
@@ -182,7 +182,7 @@ func removeCgroup(ctx context.Context, path string) error {
 	}
 }
 
-// groupRuns tells whether a control group has processes.
+// groupRuns reports whether a control group has processes.
 func groupRuns(name string) bool {
 	groups, err := cgroups(name)
 	if err != nil {

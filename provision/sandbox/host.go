@@ -22,7 +22,7 @@ type Host struct {
 	Release  string
 	Address  string
 	Port     int
-	User     string   // beside root: may sudo with Password
+	User     string   // besides root: may use sudo with Password
 	Password string   // of User; root has none
 	HostKey  string   // public Ed25519 key as in known_hosts: "ssh-ed25519 AAAA..."
 	HostKeys []string // all of its public keys
@@ -31,7 +31,7 @@ type Host struct {
 	state   hostState
 }
 
-// bootWait bounds a boot on a machine that is busy with others.
+// bootWait bounds a boot on a machine that is busy with other boots.
 const bootWait = 3 * time.Minute
 
 //go:embed boot.sh
@@ -41,7 +41,7 @@ func (h *Host) dir() string     { return filepath.Join(h.sandbox.Dir, "hosts", h
 func (h *Host) cgroup() string  { return cgroupName(h.sandbox.state.Index, h.state.Number) }
 func (h *Host) machine() string { return fmt.Sprintf("ufsb%d-%s", h.sandbox.state.Index, h.Name) }
 
-// make brings the host up, from whatever an earlier attempt has left of it.
+// make brings the host up, whatever an earlier attempt has left of it.
 func (h *Host) make(ctx context.Context, cache string) error {
 	if !exists(filepath.Join(h.dir(), "prepared")) {
 		tree, err := baseTree(ctx, cache, h.Release, h.sandbox.out)
@@ -128,7 +128,7 @@ func (h *Host) start(ctx context.Context, boot func(context.Context) error) erro
 	return h.ready(ctx)
 }
 
-// boot is called under the sandbox's lock.
+// boot must be called with the sandbox's lock held.
 func (h *Host) boot(ctx context.Context) error {
 	if err := emptyCgroups(ctx, h.cgroup()); err != nil {
 		return err
@@ -152,8 +152,8 @@ func (h *Host) boot(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	// setsid --fork: it is nobody's child, and outlives this process. Descriptor 3 is the
-	// sandbox's lock, which it gives back.
+	// setsid --fork: the new process is nobody's child, and outlives this one. Descriptor 3 is
+	// the sandbox's lock, which boot.sh releases.
 	cmd := command(ctx, "setsid", "--fork", "unshare", "--mount", "--propagation", "private",
 		"/bin/sh", filepath.Join(h.dir(), "boot.sh"), h.dir(), string(tree), h.machine(), h.Name,
 		netns(h.sandbox.state.Index, h.state.Number), strings.Join(groups, " "))
@@ -161,7 +161,7 @@ func (h *Host) boot(ctx context.Context) error {
 	return runCommand(cmd)
 }
 
-// ready waits until the host is booted and takes connections.
+// ready waits until the host is booted and accepts connections.
 func (h *Host) ready(ctx context.Context) error {
 	seen := "nothing"
 	for {
@@ -186,7 +186,7 @@ func (h *Host) ready(ctx context.Context) error {
 	}
 }
 
-// waitError says why a wait has ended: the caller's wish, or a time that was long enough.
+// waitError says why a wait has ended: the caller canceled it, or it timed out.
 func (h *Host) waitError(err error, seen string) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -194,8 +194,8 @@ func (h *Host) waitError(err error, seen string) error {
 	return h.notReady(fmt.Sprintf("not done after %v; %s", bootWait, seen))
 }
 
-// listens tells whether something listens on the host's SSH port. The host may be isolated,
-// and its sshd shall not log a caller that says nothing.
+// listens reports whether something listens on the host's SSH port. It does not connect: the
+// host may be isolated, and its sshd must not log a caller that says nothing.
 func (h *Host) listens() bool {
 	for _, name := range []string{"tcp", "tcp6"} {
 		table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", h.leader(), name))
@@ -220,16 +220,16 @@ func (h *Host) notReady(why string) error {
 	return err
 }
 
-// Console is what the host has written to its console since it was made.
+// Console returns what the host has written to its console since it was made.
 func (h *Host) Console() string {
-	text, _ := os.ReadFile(filepath.Join(h.dir(), "console")) // none: it was never booted
+	text, _ := os.ReadFile(filepath.Join(h.dir(), "console")) // no file: it was never booted
 	return string(text)
 }
 
-// ended tells whether nothing of the host runs, not even what boots it.
+// ended reports whether nothing of the host runs, not even its boot script.
 func (h *Host) ended() bool { return !groupRuns(h.cgroup()) }
 
-// leader is the number that the host's PID 1 has on this machine, 0 if it is not up.
+// leader returns the process ID of the host's PID 1 on this machine, 0 if the host is not up.
 func (h *Host) leader() int {
 	groups, err := cgroups(h.cgroup())
 	if err != nil {
@@ -249,7 +249,7 @@ func (h *Host) leader() int {
 	return 0
 }
 
-// isLeader tells whether a process is the first of a name space right below ours.
+// isLeader reports whether a process is the first of a PID name space directly below ours.
 func isLeader(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -264,5 +264,5 @@ func isLeader(pid int) bool {
 	return false
 }
 
-// Up tells whether the host runs.
+// Up reports whether the host runs.
 func (h *Host) Up() bool { return h.leader() != 0 }

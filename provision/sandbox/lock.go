@@ -12,13 +12,13 @@ import (
 )
 
 // Locks are those of flock. A sandbox's folder and the registry are locked themselves, not
-// by a file in them: who waits for a folder that is being removed finds it gone, and leaves
-// nothing in it.
+// by a file in them: a process that waits for a folder that is being removed finds it gone,
+// and leaves nothing in it.
 //
-// Programs that are run under a lock hold it too. A creator that is killed takes them with
-// it, but one that is in the kernel just then first does what it has asked for: it adds a
-// link, say. And what shall outlive the creator is nobody's until it is in its control
-// group. The lock is free when all of them are where the next one sees what they have made.
+// Programs that run under a lock hold it too. When the creator of a sandbox is killed, they
+// are killed with it, but one that is in the kernel at that moment first completes its system
+// call: it adds a link, say. And a process that must outlive the creator belongs to nobody until
+// it is in its control group. So the lock is free only when the next holder can see what they made.
 
 type heldKey struct{}
 
@@ -32,17 +32,17 @@ func held(ctx context.Context) []*os.File {
 	return locks
 }
 
-// lockFile waits for the lock of a file, which is made if missing. Closing gives it back.
+// lockFile waits for the lock of a file, which is created if missing. Closing it releases the lock.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	return waitForLock(ctx, path, os.O_RDWR|os.O_CREATE)
 }
 
-// lockFolder waits for the lock of a folder, which must be there.
+// lockFolder waits for the lock of a folder, which must exist.
 func lockFolder(ctx context.Context, path string) (*os.File, error) {
 	return waitForLock(ctx, path, os.O_RDONLY)
 }
 
-// makeAndLock waits for the lock of a folder, which is made if missing.
+// makeAndLock waits for the lock of a folder, which is created if missing.
 func makeAndLock(ctx context.Context, path string) (*os.File, error) {
 	for {
 		if err := os.MkdirAll(path, 0o700); err != nil {
@@ -75,7 +75,7 @@ func waitForLock(ctx context.Context, path string, flag int) (*os.File, error) {
 	}
 }
 
-// isAt tells whether the file has not been removed before it was locked.
+// isAt reports whether f is still the file at path: it may have been removed before it was locked.
 func isAt(f *os.File, path string) bool {
 	held, err := f.Stat()
 	if err != nil {
@@ -85,8 +85,8 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// withLock does something while nobody else makes or removes the sandbox of a folder. A
-// folder that is gone has no lock.
+// withLock calls do while nobody else makes or removes the sandbox of a folder. A folder that
+// does not exist has no lock.
 func withLock(ctx context.Context, dir string, do func(context.Context) error) error {
 	lock, err := lockFolder(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {

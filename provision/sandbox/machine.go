@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Packages are those of Debian that a machine needs to make sandboxes.
+// Packages are the Debian packages that a machine needs to make sandboxes.
 const Packages = "systemd-container mmdebstrap nftables iproute2 openssh-client e2fsprogs util-linux gnupg"
 
-// Missing says what this machine lacks to make sandboxes, nil if nothing.
+// Missing returns an error that says what this machine lacks to make sandboxes, nil if nothing.
 func Missing() error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("sandbox: this machine runs %s: want Debian\nhint: use a Debian machine or virtual machine, as root", runtime.GOOS)
@@ -39,22 +39,22 @@ func Missing() error {
 	return nil
 }
 
-// limit is a number of the kernel's that must not be lower while there are sandboxes. What it
-// was before is kept in the registry, in a file of its name.
+// limit is a kernel parameter that must not be lower while there are sandboxes. Its previous
+// value is kept in the registry, in a file of its name.
 type limit struct {
 	name, path string
 	least      int
-	// optional: where it cannot be set, as in a container, hosts are tried all the same.
+	// optional: where it cannot be set, as in a container, hosts are tried anyway.
 	optional bool
-	// inUse tells whether somebody else needs it by now; nil: nobody would.
+	// inUse reports whether something else needs it by now; nil: nothing would.
 	inUse func(context.Context) (bool, error)
 }
 
 var limits = []limit{
 	// This machine routes for the hosts.
 	{name: "forwarding", path: "/proc/sys/net/ipv4/ip_forward", least: 1, inUse: otherLinks},
-	// All hosts share it, as their root is this machine's. Each has about eight instances, and
-	// three more for a user who is logged in; the kernel's default is 128.
+	// All hosts share it, because their root is this machine's. Each has about eight instances,
+	// and three more for a logged-in user; the kernel's default is 128.
 	{name: "inotify", path: "/proc/sys/fs/inotify/max_user_instances", least: 4096, optional: true},
 }
 
@@ -67,7 +67,7 @@ func raiseLimits() error {
 	return nil
 }
 
-// restoreLimits undoes it after the last sandbox.
+// restoreLimits undoes raiseLimits after the last sandbox.
 func restoreLimits(ctx context.Context) error {
 	var errs []error
 	for _, l := range limits {
@@ -87,7 +87,7 @@ func (l limit) raise(kept string) error {
 	return os.WriteFile(l.path, fmt.Appendln(nil, l.least), 0o600)
 }
 
-// restore leaves it alone where somebody else has set it meanwhile, or has begun to need it.
+// restore leaves the limit alone if somebody else has set it meanwhile, or needs it by now.
 func (l limit) restore(ctx context.Context, kept string) error {
 	was, err := os.ReadFile(filepath.Join(kept, l.name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (l limit) read() (text []byte, number int, err error) {
 	return text, number, err
 }
 
-// otherLinks tells whether there are virtual links, as of somebody who forwards.
+// otherLinks reports whether virtual links exist, which suggests that somebody else forwards.
 func otherLinks(ctx context.Context) (bool, error) {
 	for _, kind := range []string{"bridge", "veth", "tun", "wireguard"} {
 		links, err := output(ctx, "ip", "-o", "link", "show", "type", kind)

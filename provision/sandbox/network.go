@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// A sandbox's network: a bridge with this machine's address .1, to which each host is
-// tied by a pair of virtual interfaces whose far end, host0, lies in the host's own
-// network name space. The name space is made before the host and stays over its
-// reboots. What goes elsewhere is masqueraded by a table of nft.
+// A sandbox's network is a bridge with this machine's address .1. Each host is attached to it
+// by a pair of virtual interfaces whose far end, host0, lies in the host's own network name
+// space. The name space is made before the host and persists across its reboots. An nft table
+// masquerades traffic to other networks.
 
 func subnet(index int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, byte(index), 0}), 24)
@@ -25,13 +25,13 @@ func gateway(index int) string         { return address(index, 1) }
 func bridge(index int) string          { return fmt.Sprintf("ufsb%d", index) }
 func table(index int) string           { return fmt.Sprintf("urifilter_sandbox_%d", index) }
 
-// link is this machine's end of a host's pair; 15 characters at most.
+// link is the name of this machine's end of a host's pair; 15 characters at most.
 func link(index, number int) string { return fmt.Sprintf("ufsb%dh%d", index, number) }
 
 // netns is the path at which a host's network name space is kept.
 func netns(index, number int) string { return filepath.Join(entry(index), strconv.Itoa(number)) }
 
-// networkUp makes what is missing of the bridge, the rules and the hosts' links.
+// networkUp makes the missing parts of the bridge, the rules and the hosts' links.
 func (s *Sandbox) networkUp(ctx context.Context) error {
 	lock, err := makeAndLock(ctx, registry)
 	if err != nil {
@@ -74,13 +74,13 @@ table ip %[1]s {
 	return nil
 }
 
-// linkUp ties one host to the bridge.
+// linkUp attaches one host to the bridge.
 func linkUp(ctx context.Context, index, number int) error {
 	space, outer := netns(index, number), link(index, number)
 	if exists(filepath.Join("/sys/class/net", outer, "master")) {
-		return nil // tied last
+		return nil // this is done last
 	}
-	// What follows may be left of an attempt that was cut off.
+	// The following may be left over from an attempt that was interrupted.
 	if linkExists(outer) {
 		if err := run(ctx, "ip", "link", "delete", outer); err != nil {
 			return err
@@ -94,7 +94,7 @@ func linkUp(ctx context.Context, index, number int) error {
 	if err := os.WriteFile(space, nil, 0o600); err != nil {
 		return err
 	}
-	// The inner end is made where it belongs, so that no other name is taken here.
+	// The inner end is made in its own name space, so that it takes no name in this one.
 	inner := []string{"nsenter", "--net=" + space, "ip"}
 	for _, args := range [][]string{
 		{"unshare", "--net=" + space, "true"},
@@ -129,7 +129,7 @@ func networkDown(ctx context.Context, index int) error {
 	for _, space := range spaces {
 		errs = append(errs, removeNetns(ctx, space))
 	}
-	// Adding before deleting makes a missing table no error.
+	// Adding the table before deleting it avoids an error if it does not exist.
 	errs = append(errs, nft(ctx, fmt.Sprintf("table ip %[1]s\ndelete table ip %[1]s\n", table(index))))
 	return errors.Join(errs...)
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// Exec runs shell text as root in the host, without SSH, and returns what it wrote to
-// its standard output. Its standard error is in the error.
+// Exec runs a shell script as root in the host, without SSH, and returns its standard
+// output. The error contains its standard error.
 func (h *Host) Exec(ctx context.Context, script string) (string, error) {
 	leader := h.leader()
 	if leader == 0 {
 		return "", fmt.Errorf("host %s: not up", h.Name)
 	}
-	// nsenter's own way of going into a PID name space stops with the process inside when
-	// systemd stops all for a shutdown; then that one is never reaped, and the host never
-	// ends. A shell takes no notice of stops.
+	// When nsenter forks to enter a PID name space, it stops itself when the process inside is
+	// stopped, as systemd stops all processes for a shutdown; then that process is never reaped,
+	// and the host never ends. A shell ignores stops.
 	cmd := command(ctx, "nsenter", "--target", strconv.Itoa(leader), "--all", "--no-fork", "/bin/sh", "-c", `/bin/sh -c "$1"; exit $?`, "sh", script)
-	cmd.ExtraFiles = nil // what runs in a host ends with the host, and shall not be waited for
+	cmd.ExtraFiles = nil // what runs in a host ends with the host: no lock may wait for it
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -36,7 +36,7 @@ func (h *Host) Exec(ctx context.Context, script string) (string, error) {
 	return stdout.String(), nil
 }
 
-// Reboot restarts the host as `systemctl reboot` does, and waits until it is back.
+// Reboot restarts the host as `systemctl reboot` does, and waits until it is up again.
 func (h *Host) Reboot(ctx context.Context) error {
 	before := h.leader()
 	if _, err := h.Exec(ctx, "systemctl reboot"); err != nil {
@@ -52,7 +52,7 @@ func (h *Host) Reboot(ctx context.Context) error {
 	return h.ready(ctx)
 }
 
-// PowerOff shuts the host down in order. Its files stay for Start.
+// PowerOff shuts the host down in order. Its files are kept for Start.
 func (h *Host) PowerOff(ctx context.Context) error {
 	leader := h.leader()
 	if leader == 0 {
@@ -71,12 +71,12 @@ func (h *Host) PowerOff(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the host as a power cut would. Its files stay for Start, and what
-// was written without an fsync stays too: the machine itself has not lost its power.
+// Kill ends the host as a power cut would. Its files are kept for Start, also what was
+// written without an fsync: the machine itself has not lost its power.
 func (h *Host) Kill(ctx context.Context) error { return emptyCgroups(ctx, h.cgroup()) }
 
-// Isolate drops all that goes to the host and comes from it, as if its cable were
-// pulled, or lets it through again. It stays so over a reboot.
+// Isolate drops all traffic to and from the host, as if its cable were pulled, or lets it
+// through again. This persists across reboots.
 func (h *Host) Isolate(ctx context.Context, yes bool) error {
 	rules := "table inet isolated\ndelete table inet isolated\n"
 	if yes {

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// prepareScript makes a host out of the tree that all share; run once, in its root.
+// prepareScript makes a host out of the tree that all share; it is run once, in the host's root.
 func (h *Host) prepareScript(ctx context.Context) (string, error) {
 	key, err := os.ReadFile(h.sandbox.KeyFile + ".pub")
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Host) prepareScript(ctx context.Context) (string, error) {
 	put("/etc/machine-id", "444", hex.EncodeToString(id)+"\n")
 	put("/etc/resolv.conf", "644", resolv)
 	s.WriteString("useradd --create-home --shell /bin/bash --groups sudo deploy\n")
-	// Its sudo asks for the password at each command, and Debian's own hash takes 20 ms of a processor each time.
+	// deploy's sudo asks for the password each time, and Debian's own hash takes 20 ms of CPU time.
 	fmt.Fprintf(&s, "printf '%%s\\n' %s | chpasswd -c SHA512 -s 1000\n", host.Quote("deploy:"+h.Password))
 	for _, user := range []string{"root", "deploy"} {
 		home := "/root"
@@ -47,13 +47,13 @@ func (h *Host) prepareScript(ctx context.Context) (string, error) {
 		put(home+"/.ssh/authorized_keys", "600", string(key))
 		fmt.Fprintf(&s, "chown %s: %s/.ssh/authorized_keys\n", user, home)
 	}
-	// A key of 3072 bits, which is what -A makes of RSA, takes up to a second to be found; one of 2048 a quarter.
+	// -A makes an RSA key of 3072 bits, which takes up to a second; 2048 bits take a quarter.
 	s.WriteString("ssh-keygen -q -t rsa -b 2048 -N '' -f /etc/ssh/ssh_host_rsa_key\nssh-keygen -q -A\n")
 	return s.String(), nil
 }
 
-// resolvConf is the machine's own, or that of the resolver behind it: an address of this
-// machine's loopback leads nowhere in a host.
+// resolvConf returns the machine's own resolv.conf, or that of the resolver behind it: an
+// address of this machine's loopback leads nowhere in a host.
 func resolvConf() (string, error) {
 	for _, path := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
 		text, err := os.ReadFile(path)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// command is a program whose whole process group ends with ctx, and which has the locks
-// that ctx holds, from descriptor 3 on; runCommand runs it.
+// command returns a command whose whole process group ends with ctx, and which inherits the
+// locks that ctx holds, from descriptor 3 on. runCommand must run it.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.ExtraFiles = held(ctx)
@@ -46,7 +46,7 @@ func runInput(ctx context.Context, input, name string, args ...string) error {
 	return nil
 }
 
-// runError is a program that ended badly.
+// runError is the error of a program that failed.
 type runError struct {
 	command, output string
 	err             error
@@ -64,13 +64,13 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// plainEnv is the environment in English and with the folders of root's programs.
+// plainEnv returns the environment, for English messages and with the folders of root's programs.
 func plainEnv() []string {
 	return append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive",
 		"PATH="+os.Getenv("PATH")+":/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// output returns what a program writes.
+// output runs a program and returns its standard output.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := command(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
@@ -85,13 +85,13 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// started is when a process began, in ticks since the machine's boot.
+// started returns when a process began, in ticks since the machine's boot.
 func started(pid int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The second field is a name in brackets, which may hold anything.
+	// The second field is a name in parentheses, which may contain anything.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, fmt.Errorf("/proc/%d/stat: %d fields after the name", pid, len(fields))

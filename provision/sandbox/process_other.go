@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// There are sandboxes on Linux only; Missing says so before any of these is called.
+// Sandboxes exist on Linux only; Missing says so before any of these is called.
 
 func ownGroup(*exec.Cmd) {}
 

@@ -17,28 +17,28 @@ import (
 
 // The registry of the sandboxes of this machine is the folder /run/urifilter-sandbox:
 //
-//	forwarding    there when we switched IPv4 forwarding on: what it was before
-//	inotify       there when we let root watch more: how much it was before
-//	INDEX/owner   whose index it is
+//	forwarding    exists if we switched IPv4 forwarding on: the previous value
+//	inotify       exists if we let root watch more: the previous limit
+//	INDEX/owner   the owner of the index
 //	INDEX/NUMBER  network name space of a host
 //
 // The folder is locked while an index is taken or given back, and while links and rules
-// change. It goes with a reboot, as do processes, links and rules.
+// change. It disappears with a reboot, as do processes, links and rules.
 const registry = "/run/urifilter-sandbox"
 
-// owner says whose an index is.
+// owner is the owner of an index.
 type owner struct {
 	Dir string `json:"dir"`
-	// Process is the creator and Started when it began, in the kernel's ticks, so that a
-	// later process of the same number is not taken for it. 0: the sandbox stays.
+	// Process is the creator and Started is when it began, in the kernel's ticks, so that a
+	// later process with the same number is not mistaken for it. 0: the sandbox stays.
 	Process int    `json:"process,omitempty"`
 	Started uint64 `json:"started,omitempty"`
 }
 
 func entry(index int) string { return filepath.Join(registry, strconv.Itoa(index)) }
 
-// claim gives the sandbox of a folder an index of its own: the one it has, if it is
-// still its own, or a free one.
+// claim gives the sandbox of a folder an index of its own: the one it has, if that still
+// belongs to it, or a free one.
 func claim(ctx context.Context, dir string, have int, keep bool) (int, error) {
 	lock, err := makeAndLock(ctx, registry)
 	if err != nil {
@@ -68,8 +68,8 @@ func claim(ctx context.Context, dir string, have int, keep bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	// The index that the folder had before the machine was rebooted, or the one that its name
-	// leads to, comes first: addresses stay the same as far as can be.
+	// The index that the folder had before the machine was rebooted, or else one that its name
+	// leads to, is tried first: addresses stay the same if possible.
 	if have < 0 {
 		sum := fnv.New32a()
 		_, _ = sum.Write([]byte(dir))
@@ -115,7 +115,7 @@ func claimed(ctx context.Context, dir string) (int, error) {
 	return -1, err
 }
 
-// vacate removes all that an index names, outside of its sandbox's folder and the registry.
+// vacate removes everything that an index names, outside of its sandbox's folder and the registry.
 func vacate(ctx context.Context, index int) error {
 	if err := endProcesses(ctx, index); err != nil {
 		return err
@@ -128,7 +128,7 @@ func vacate(ctx context.Context, index int) error {
 	return networkDown(holding(ctx, lock), index)
 }
 
-// giveBack lets others have an index that is vacated. The last one takes the registry with it.
+// giveBack frees an index that is vacated. Freeing the last one removes the registry.
 func giveBack(ctx context.Context, index int) error {
 	lock, err := makeAndLock(ctx, registry)
 	if err != nil {
@@ -148,12 +148,12 @@ func giveBack(ctx context.Context, index int) error {
 	if err := removeCgroups(ctx, ""); err != nil {
 		return err
 	}
-	_ = os.Remove("/run/systemd/nspawn") // if nobody else's nspawn has anything in it
+	_ = os.Remove("/run/systemd/nspawn") // fails if something of another nspawn is in it
 	return os.RemoveAll(registry)
 }
 
-// reap removes sandboxes whose creators have died. What stands against it is for the
-// next one to try again.
+// reap removes sandboxes whose creators have died. One that cannot be removed is left for the
+// next reap.
 func reap(ctx context.Context, out io.Writer) {
 	owners, err := readOwners()
 	if err != nil {
@@ -172,10 +172,10 @@ func reap(ctx context.Context, out io.Writer) {
 }
 
 func reapOne(ctx context.Context, index int, o owner) error {
-	// Its folder may be gone, and that lock with it.
+	// Its folder may be gone, and the lock of the folder with it.
 	lock, err := lockFolder(ctx, entry(index))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody has been faster
+		return nil // another process was faster
 	}
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func reapOne(ctx context.Context, index int, o owner) error {
 	defer lock.Close()
 	now, err := readOwners()
 	if err != nil || now[index] != o {
-		return err // or uses the folder again
+		return err // or the folder is in use again
 	}
 	return down(holding(ctx, lock), o.Dir)
 }
@@ -212,7 +212,7 @@ func readOwners() (map[int]owner, error) {
 	return owners, err
 }
 
-// subnetsInUse are the indices whose addresses this machine has already for something else.
+// subnetsInUse returns the indices whose addresses this machine already uses for something else.
 func subnetsInUse() (map[int]bool, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -233,7 +233,7 @@ func subnetsInUse() (map[int]bool, error) {
 	return taken, nil
 }
 
-// alive tells whether the sandbox shall stay.
+// alive reports whether the sandbox must stay.
 func (o owner) alive() bool {
 	if o.Process == 0 {
 		return true

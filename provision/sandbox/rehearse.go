@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Rehearsal are n hosts named sandbox1, sandbox2 and so on, whose releases are those
-// given, separated by commas, in turn. No releases: bookworm.
+// Rehearsal returns n hosts named sandbox1, sandbox2 and so on, whose releases are those in
+// names, separated by commas, in turn. No names: bookworm.
 func Rehearsal(n int, names string) ([]Spec, error) {
 	if n < 1 || n > maxHosts {
 		return nil, fmt.Errorf("sandbox: %d hosts: want 1 to %d", n, maxHosts)
@@ -41,8 +41,8 @@ func (s *Sandbox) Status(out io.Writer) error {
 	return w.Flush()
 }
 
-// SSHArguments are the arguments of ssh that log in on a host, "": the only one, as a
-// user, "": root; with the sandbox's key, and with its host keys checked.
+// SSHArguments returns the arguments with which ssh logs in on a host ("": the only one) as a
+// user ("": root), with the sandbox's key, and with its host keys checked.
 func (s *Sandbox) SSHArguments(host, user string) ([]string, error) {
 	h := s.Host(host)
 	switch {

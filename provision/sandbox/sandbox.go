@@ -1,8 +1,8 @@
 // Package sandbox makes throw-away Debian hosts on this machine, each with systemd as
 // its PID 1, sshd and apt, on a network of their own: to rehearse a deployment, and for
 // the tests of the toolkit. The hosts are containers of systemd-nspawn on cached root
-// file systems. It needs root on a Debian machine, and it isolates nothing: what runs as
-// root in a host is to be trusted as root of the machine is.
+// file systems. It needs root on a Debian machine, and it isolates nothing: whatever runs as
+// root in a host must be trusted like root of the machine.
 package sandbox
 
 import (
@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 )
 
-// Options say what Up shall make.
+// Options say what Up makes.
 type Options struct {
 	// Dir holds all that belongs to the sandbox: keys, inventory, the hosts' files.
 	// Default .sandbox. The file system must be able to carry an overlay's upper layer
@@ -25,25 +25,25 @@ type Options struct {
 	// Cache holds the root file systems, shared between sandboxes and runs. Default
 	// .cache/sandbox beside the go.mod above the working directory.
 	Cache string
-	// Hosts that shall be there. Hosts of an earlier Up that are not named stay.
+	// Hosts are the hosts that must exist. Hosts of an earlier Up that are not listed stay.
 	Hosts []Spec
 	// Repository serves a package repository with FerretDB to the hosts.
 	Repository bool
 	// Keep lets the sandbox outlive this process. Without it the next Up on the machine,
-	// in whatever folder, removes it when this process has ended.
+	// in any folder, removes it once this process has ended.
 	Keep bool
-	// Out is told what is done that takes long; nil: nobody is.
+	// Out receives progress messages about long operations; nil discards them.
 	Out io.Writer
 }
 
-// Spec is a host that shall be there.
+// Spec is a host that must exist.
 type Spec struct {
 	Name    string // letters, digits and dashes
 	Release string // "bookworm" or "trixie"; "": bookworm
-	// Password of the user deploy, who may sudo with it. "": a random one.
+	// Password of the user deploy, who may use sudo with it. "": a random one.
 	Password string
 	// Disks are folders of the host with a small file system of their own, which can be
-	// filled: {"/opt": 64 << 20}. In bytes, 8 MiB at least. Looked at when the host is made.
+	// filled: {"/opt": 64 << 20}. In bytes, 8 MiB at least. Used only when the host is made.
 	Disks map[string]int64
 }
 
@@ -52,11 +52,11 @@ type Sandbox struct {
 	Dir        string // absolute
 	Hosts      []*Host
 	Gateway    string // this machine's address on the hosts' network
-	KeyFile    string // private key that root and deploy let in; KeyFile.pub is the public one
+	KeyFile    string // private key that logs in as root and deploy; KeyFile.pub is the public one
 	KnownHosts string // path of a known_hosts file with every host's keys
 	Inventory  string // path of an inventory with the hosts, all roles on the first
 
-	// Repository is nil when Options did not ask for one.
+	// Repository is nil unless this or an earlier Up was asked for one.
 	Repository *Repository
 
 	state   state
@@ -65,8 +65,8 @@ type Sandbox struct {
 }
 
 // Up makes the hosts that do not exist yet and starts those that are down; it returns
-// when all are booted and take SSH connections. What could not be made whole is removed,
-// unless it was there before.
+// when all are booted and accept SSH connections. A sandbox that could not be completed is
+// removed, unless it existed before.
 func Up(ctx context.Context, o Options) (*Sandbox, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -152,14 +152,14 @@ func Open(dir string) (*Sandbox, error) {
 	return s, s.readRepository()
 }
 
-// Changed tells whether Up had anything to do.
+// Changed reports whether Up had anything to do.
 func (s *Sandbox) Changed() bool { return s.changed.Load() }
 
 // Down ends the hosts and removes every trace of the sandbox.
 func (s *Sandbox) Down(ctx context.Context) error { return Down(ctx, s.Dir) }
 
-// Down removes the sandbox in dir, also one whose creator has died half way. There being
-// none is no error.
+// Down removes the sandbox in dir, even one whose creator died halfway. It is no error if
+// there is none.
 func Down(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -175,8 +175,8 @@ func Down(ctx context.Context, dir string) error {
 	return nil
 }
 
-// down keeps the index until all else is gone, so that a next one finds what it has left if
-// it is cut off.
+// down keeps the index until all else is gone, so that, if it is interrupted, the next one
+// finds what is left.
 func down(ctx context.Context, dir string) error {
 	index, err := claimed(ctx, dir)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Sandbox) Host(name string) *Host {
 	return nil
 }
 
-// each does something to all hosts at once and joins the errors.
+// each calls do for all hosts at once and joins the errors.
 func (s *Sandbox) each(do func(*Host) error) error {
 	errs := make([]error, len(s.Hosts))
 	var wg sync.WaitGroup
@@ -251,7 +251,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// moduleRoot is the folder of the go.mod above the working directory, or else that.
+// moduleRoot returns the folder of the go.mod at or above the working directory, or else that.
 func moduleRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

@@ -31,7 +31,7 @@ var serverSource []byte
 // serverGroup is the control group of the server, beside those of the hosts.
 func (s *Sandbox) serverGroup() string { return cgroupName(s.state.Index, 1) }
 
-// serveRepository makes the repository and starts its server, unless it runs.
+// serveRepository makes the repository and starts its server, unless that is running.
 func (s *Sandbox) serveRepository(ctx context.Context, cache string) error {
 	dir, binary, err := s.makeServer(ctx, cache)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Sandbox) serveRepository(ctx context.Context, cache string) error {
 	return s.readRepository()
 }
 
-// readRepository tells where the server listens.
+// readRepository finds out where the server listens, and sets s.Repository.
 func (s *Sandbox) readRepository() error {
 	if s.state.Repository == "" {
 		return nil
@@ -111,7 +111,7 @@ func (s *Sandbox) makeServer(ctx context.Context, cache string) (dir, binary str
 	if exists(binary) {
 		return dir, binary, nil
 	}
-	// From its text alone: the toolkit may run where this module's source is not.
+	// Built from its text alone: the toolkit may run where this module's source is missing.
 	work, err := os.MkdirTemp(cache, ".serve-")
 	if err != nil {
 		return "", "", err

@@ -32,7 +32,7 @@ func aptSources(ctx context.Context, release string) (sources, error) {
 	return sources{lines: sourceLines(targets, ownCodename(string(osRelease)), release), options: aptOptions(config)}, nil
 }
 
-// ownCodename is the release of Debian that the machine has, "" where it is another system.
+// ownCodename returns the release of Debian that the machine has, "" for another system.
 func ownCodename(osRelease string) string {
 	fields := map[string]string{}
 	for line := range strings.Lines(osRelease) {
@@ -45,9 +45,9 @@ func ownCodename(osRelease string) string {
 	return fields["VERSION_CODENAME"]
 }
 
-// sourceLines makes the lines of a sources.list for a release out of what apt of the
-// machine's own release has: its mirrors have the one as well as the other. What is
-// signed by another key than Debian's is not Debian.
+// sourceLines makes the lines of a sources.list for a release out of those that apt has for
+// the machine's own release: a mirror that has the one has the other too. Anything that is
+// signed with a key other than Debian's is not Debian.
 func sourceLines(targets, own, release string) []string {
 	var lines []string
 	if own == "" {
@@ -71,7 +71,7 @@ func sourceLines(targets, own, release string) []string {
 	return lines
 }
 
-// carriedOptions are settings of apt without which it would not reach the mirror.
+// carriedOptions matches the settings of apt that it needs to reach the mirror.
 var carriedOptions = regexp.MustCompile(`^Acquire::(https?(::[^ ]*)?::(Proxy|Verify-Peer|Verify-Host)[^ ]*|Check-Valid-Until|Check-Date|Retries|ForceIPv4|ForceIPv6) ".+";$`)
 
 func aptOptions(config string) []string {

@@ -20,10 +20,10 @@ const (
 	maxHosts  = 200
 )
 
-// state is what a sandbox's folder remembers of it, in state.json.
+// state is what is remembered about a sandbox, in state.json in its folder.
 type state struct {
-	// Index tells sandboxes on one machine apart: it is in the names of all that lies
-	// outside of the folder, and the third byte of the addresses. -1: none yet.
+	// Index tells sandboxes on one machine apart: it is in the names of everything outside of
+	// the folder, and is the third byte of the addresses. -1: none yet.
 	Index int         `json:"index"`
 	Hosts []hostState `json:"hosts"`
 	// Repository is the folder of the package repository that is served, "" if none is.
@@ -38,7 +38,7 @@ type hostState struct {
 	Disks    map[string]int64 `json:"disks,omitempty"`
 }
 
-// releases are those that are tested.
+// releases are the releases that are tested; the first is the default.
 var releases = []string{"bookworm", "trixie"}
 
 var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$`)
@@ -64,7 +64,7 @@ func (s Spec) validate() error {
 	return nil
 }
 
-// readState returns the state of the folder, an empty one where there is none.
+// readState returns the state of the folder, an empty one if there is none.
 func readState(dir string) (state, error) {
 	st := state{Index: -1}
 	text, err := os.ReadFile(filepath.Join(dir, "state.json"))
@@ -88,7 +88,7 @@ func (st state) write(dir string) error {
 	return writeFile(filepath.Join(dir, "state.json"), append(text, '\n'), 0o600)
 }
 
-// add takes up hosts that do not exist yet.
+// add adds hosts that do not exist yet.
 func (st *state) add(specs []Spec) error {
 	for _, spec := range specs {
 		if spec.Release == "" {
@@ -132,7 +132,7 @@ func (st state) sandbox(dir string, out io.Writer) *Sandbox {
 	return s
 }
 
-// ours are the files of a sandbox's folder, beside the folder hosts. Earlier versions had a lock.
+// ours are the files of a sandbox's folder, besides the folder hosts. Earlier versions had a lock.
 var ours = []string{"id_ed25519", "id_ed25519.pub", "known_hosts", "hosts.yaml", "key.asc", "server", "server.log", "state.json", "lock"}
 
 // removeFiles deletes what Up has made in the folder.
@@ -150,7 +150,7 @@ func removeFiles(dir string) error {
 	return nil
 }
 
-// removeEmpty deletes the folder when nothing else is in it.
+// removeEmpty deletes the folder if nothing is left in it.
 func removeEmpty(dir string) error {
 	left, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
@@ -162,7 +162,7 @@ func removeEmpty(dir string) error {
 	return os.Remove(dir)
 }
 
-// beside is where the next text of a file is written. Who is killed then leaves it.
+// beside is where the new content of a file is written first. A process killed then leaves it.
 func beside(path string) string { return path + ".new" }
 
 // writeFile replaces a file in one step.

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Steps set the schedule up, and take down what another kind has left.
+// Steps returns the steps that set the schedule up, and remove what another kind has left.
 func (s *Schedule) Steps(packages *apt.System) []step.Step {
 	switch s.Kind {
 	case Crontab:
@@ -23,17 +23,17 @@ func (s *Schedule) Steps(packages *apt.System) []step.Step {
 	return []step.Step{s.noCrontab(), s.noTimer()}
 }
 
-// noticed has cron see a change. It compares the times of its folder and files in whole
-// seconds, so that of two changes in one second it may never learn of the second: on a
-// quick host, that of its own installation and the file of ours.
+// noticed makes cron notice a change. cron compares the times of its folder and files in whole
+// seconds, so that of two changes in one second it may never notice the second: on a fast
+// host, those are its own installation and our file.
 const noticed = "sleep 1.1; touch /etc/cron.d"
 
 func (s *Schedule) noCrontab() step.Wish {
 	return removal("schedule: crontab", noticed, s.Program.Crontab())
 }
 
-// text is the crontab file. cron takes a % for the end of the line unless it has a \
-// before it; variables are taken as they stand, and nothing in them is expanded.
+// text returns the crontab file. cron reads a % as the end of the line unless a \ precedes
+// it; it takes variables literally, and expands nothing in them.
 func (s *Schedule) text() string {
 	words := append([]string{"systemd-cat", "--identifier=" + s.identifier()}, s.command()...)
 	for i, w := range words {
@@ -52,11 +52,11 @@ func (s *Schedule) crontab() step.Undoer {
 	return &crontabStep{Named: "schedule: crontab", wish: host.File{Path: s.Program.Crontab(), Content: s.text()}}
 }
 
-// crontabStep puts our file there.
+// crontabStep writes our crontab file.
 type crontabStep struct {
 	step.Named
 	wish, before   host.File
-	there, touched bool // before there was one; ours was begun to be written
+	there, touched bool // a file existed before; writing ours has begun
 }
 
 func (c *crontabStep) Look(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -92,7 +92,7 @@ func write(ctx context.Context, h host.Host, crontab host.File) error {
 	return err
 }
 
-// findCron prints the unit of the cron that is installed, and how it is.
+// findCron prints the unit of the cron that is installed, and its states.
 const findCron = `for u in cron.service crond.service cron.target cronie.service; do
 	[ "$(systemctl show --property=LoadState --value $u)" = loaded ] || continue
 	echo "$u $(systemctl show --property=ActiveState --value $u) $(systemctl is-enabled $u 2>/dev/null)"
@@ -100,7 +100,7 @@ const findCron = `for u in cron.service crond.service cron.target cronie.service
 done
 :`
 
-// unit asks for the cron of the host: its unit, "" for none, and whether it is active and
+// unit returns the unit of the host's cron, "" for none, and whether it is active and
 // enabled.
 func unit(ctx context.Context, h host.Host) (name string, active, enabled bool, err error) {
 	out, err := h.Run(ctx, host.Command{Script: findCron})
@@ -111,8 +111,8 @@ func unit(ctx context.Context, h host.Host) (name string, active, enabled bool, 
 	return f[0], f[1] == "active", f[2] != "disabled" && f[2] != "masked", nil
 }
 
-// cron is the step that installs cron where there is none: Debian's images for clouds
-// have none. Another program that reads /etc/cron.d is as good.
+// cron is the step that installs cron if it is missing: Debian's images for clouds have
+// none. Another program that reads /etc/cron.d is as good.
 func (s *Schedule) cron(packages *apt.System) step.Wish {
 	install := packages.Install("schedule: cron", "cron")
 	return step.NewWish(install.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {

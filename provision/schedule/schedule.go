@@ -1,5 +1,5 @@
-// Package schedule has hosts do a program's job, every month for one: by a crontab file of
-// our own or by a systemd timer, never by both. Other crontabs are not touched. The units
+// Package schedule has hosts run a program's job, every month for example: by a crontab file
+// of our own or by a systemd timer, never by both. Other crontabs are not touched. The units
 // of the timer come from the program's own `service install --timer`.
 package schedule
 
@@ -25,7 +25,7 @@ const (
 
 // Options say what runs, when, and as whom.
 type Options struct {
-	// Program has a job.
+	// Program has a job, unless Kind is None.
 	Program systemd.Program
 	Kind    string // Crontab, Timer or None; "": Crontab
 	When    string // as in a crontab; "": 0 0 1 * *
@@ -34,19 +34,19 @@ type Options struct {
 	Group string
 	// Binary, Config and TokenFile are paths on the host. "": those of Program.
 	Binary, Config, TokenFile string
-	// Shared is for daemons that have one store in common: what another one is writing
-	// back at that moment is left to it.
+	// Shared is for daemons that share one store: what another one is writing back at that
+	// moment is left to it.
 	Shared bool
 }
 
-// Schedule is Options that make sense.
+// Schedule is a set of valid Options.
 type Schedule struct {
 	Options
 	when       crontab.Time
 	onCalendar string // for a timer
 }
 
-// New checks the options.
+// New checks the options and fills in the defaults.
 func New(o Options) (*Schedule, error) {
 	for _, d := range []struct {
 		value *string
@@ -88,11 +88,11 @@ func New(o Options) (*Schedule, error) {
 	return s, errors.Join(faults...)
 }
 
-// identifier is under which the journal has what the crontab's job writes; that of the
-// timer is under its unit.
+// identifier is the one under which the journal has the output of the crontab's job; that of
+// the timer's job is under its unit.
 func (s *Schedule) identifier() string { return s.Program.Name + "-" + s.Program.Job.Name }
 
-// command is what runs, in words.
+// command returns the command line that runs, in words.
 func (s *Schedule) command() []string {
 	words := append([]string{s.Binary}, s.Program.Job.Args...)
 	words = append(words, "--config", s.Config)
@@ -102,12 +102,12 @@ func (s *Schedule) command() []string {
 	return words
 }
 
-// Next says when it will run next, in the host's own words and time zone; "" where that
+// Next returns when the job will run next, in the host's own words and time zone; "" if that
 // cannot be said.
 func (s *Schedule) Next(ctx context.Context, h host.Host) (string, error) {
 	expression, err := s.when.OnCalendar()
 	if err != nil || s.Kind == None {
-		return "", nil // a crontab may say what systemd cannot
+		return "", nil // a crontab may express what systemd cannot
 	}
 	out, err := h.Run(ctx, host.Command{Script: "systemd-analyze calendar --iterations=1 " + host.Quote(expression), OK: []int{1, 127}})
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Schedule) Next(ctx context.Context, h host.Host) (string, error) {
 	return "", nil
 }
 
-// removal is the step that removes files of ours which are not wanted.
+// removal is the step that removes files of ours that are not wanted.
 func removal(name string, after string, paths ...string) step.Wish {
 	return step.NewWish(name, func(ctx context.Context, h host.Host) (*step.Change, error) {
 		var there []string

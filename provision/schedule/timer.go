@@ -12,18 +12,18 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// The drop-ins say what differs from the units that the program installs.
+// The drop-ins contain what differs from the units that the program installs.
 const dropInName = "toolkit.conf"
 
 func dropInPath(unit string) string { return systemd.Dir + "/" + unit + ".d/" + dropInName }
 
 const dropInHead = "# " + host.Written + ", which rewrites it when it differs.\n"
 
-// dropInFiles are those of the job and of its timer.
+// dropInFiles returns the drop-ins of the job and of its timer.
 func (s *Schedule) dropInFiles() []host.File {
 	words := s.command()
 	for i, w := range words {
-		// As systemd.service(5) has it: % begins a specifier; New has refused quotes and $.
+		// See systemd.service(5): % begins a specifier; New has refused quotes and $.
 		if words[i] = strings.ReplaceAll(w, "%", "%%"); strings.ContainsAny(w, " \t") {
 			words[i] = `"` + words[i] + `"`
 		}
@@ -89,8 +89,8 @@ func (s *Schedule) timer() step.Wish {
 	})
 }
 
-// register has the program install the timer's units, which it does only when it is asked
-// to, and start the timer. From then on it keeps them up to date with its other units.
+// register has the program install the timer's units, which it does only on request, and
+// start the timer. From then on the program keeps them up to date with its other units.
 func (s *Schedule) register(ctx context.Context, h host.Host) error {
 	words := []string{s.Binary, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group}
 	for i, w := range words {
@@ -106,7 +106,7 @@ func (s *Schedule) register(ctx context.Context, h host.Host) error {
 // noProgram is the shell's exit code for a program that does not exist.
 const noProgram = 127
 
-// noTimer is the step after which no timer runs. Its units stay, disabled.
+// noTimer is the step after which no timer runs. The timer's units stay, disabled.
 func (s *Schedule) noTimer() step.Wish {
 	job, timer := dropInPath(s.Program.JobService()), dropInPath(s.Program.JobTimer())
 	files := removal("", "rmdir "+path.Dir(job)+" "+path.Dir(timer)+" 2>/dev/null; systemctl daemon-reload", job, timer)

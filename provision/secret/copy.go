@@ -10,12 +10,12 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// ErrNoPassword is that a server has no password yet.
+// ErrNoPassword means that a server has no password yet.
 var ErrNoPassword = errors.New("no password yet")
 
-// PasswordFile is the step of a host with a program that calls a server, such as Redis: it puts the
-// password into a file there, for root and group alone. password is asked in each look; it may
-// return ErrNoPassword, in a plan of what does not exist yet.
+// PasswordFile is the step that writes the password of a server, such as Redis, into a file on a
+// host whose program calls the server, for root and group alone. password is called in each look;
+// in a plan of what does not exist yet, it may return ErrNoPassword.
 func PasswordFile(server, path, group string, password func(ctx context.Context) (string, error)) step.Wish {
 	return step.NewWish(strings.ToLower(server)+": password for the daemon", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		change := &step.Change{Summary: "write " + path}

@@ -7,27 +7,27 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// Draw are lines of a shell script that put a new secret into $secret: 32 random bytes, as 64
+// Draw is shell script text that puts a new secret into $secret: 32 random bytes, as 64
 // hexadecimal digits.
 const Draw = `secret=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
 [ ${#secret} = 64 ] || { echo "/dev/urandom gave too little" >&2; exit 1; }`
 
 var drawn = regexp.MustCompile(`^[0-9a-f]{64}\n?$`)
 
-// IsDrawn tells whether a text is what Draw makes, with or without the end of its line.
+// IsDrawn reports whether a text is what Draw makes, with or without a line end.
 func IsDrawn(text string) bool { return drawn.MatchString(text) }
 
 // File is where a host keeps a secret.
 type File struct {
 	Path      string
 	Temporary string // in the same folder: a template of mktemp
-	Before    string // what the line has before the secret; no % and no quotes
+	Before    string // what precedes the secret on its line; no % and no quotes
 	Owner     string // root:group
 	Mode      string // of chmod
 }
 
-// Script draws a secret and writes it into the file, which is replaced whole. The secret never
-// leaves the host by this. printf is a part of the shell: what it prints is in no process list.
+// Script returns a script that draws a secret and writes it into the file, which it replaces whole.
+// The secret does not leave the host. printf is a shell builtin: its output is in no process list.
 func (f File) Script() string {
 	return fmt.Sprintf(`umask 077
 t=$(mktemp %s) || exit

@@ -14,8 +14,8 @@ const (
 // Hide replaces the values of secret keys in the text of a settings file: YAML and
 // JSON ("key: value", also over several lines), redis.conf ("key value") and
 // environment files ("KEY=value"), and passwords in URLs. The number of lines stays.
-// Secret are the keys whose last part speaks of a password, secret or token, unless it
-// names a file (password_file), and keys, which are given by that last part.
+// A key is secret if its last part speaks of a password, secret or token, unless it
+// names a file (password_file), or if that last part is one of keys.
 func Hide(text string, keys ...string) string {
 	return rewrite(text, keys, func(string) string { return hidden })
 }
@@ -34,12 +34,12 @@ func HidePair(old, new string, keys ...string) (string, string) {
 }
 
 var (
-	// setting is a line with a key and a value, perhaps commented out: indentation and
-	// list dashes, the key perhaps in quotes, what separates it, the value.
+	// setting matches a line with a key and a value, perhaps commented out: indentation and
+	// list dashes, the key perhaps in quotes, the separator, the value.
 	setting = regexp.MustCompile(`^([ \t]*(?:#+[ \t]*)?(?:-[ \t]+)*(?:export[ \t]+)?["']?)([A-Za-z][A-Za-z0-9_.-]*)(["']?(?:[ \t]*[:=][ \t]*|[ \t]+))(.*)$`)
-	// mapping is a line of a YAML map.
+	// mapping matches a line of a YAML map.
 	mapping = regexp.MustCompile(`^[ \t]*(?:-[ \t]+)*["']?[A-Za-z][A-Za-z0-9_.-]*["']?:(?:[ \t]|$)`)
-	// inline is a key and a value within a YAML or JSON map on one line.
+	// inline matches a key and a value within a YAML or JSON map on one line.
 	inline  = regexp.MustCompile(`([{,][ \t]*["']?)([A-Za-z][A-Za-z0-9_.-]*)(["']?[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|\[[^\]]*\]|[^,{}\[\s][^,}]*)`)
 	urlUser = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"']*:)([^\s"']+)(@)`)
 	telling = regexp.MustCompile(`(?i)(passw(or)?d|passphrase|passwd|secret|token|requirepass|masterauth|credential|api_?key|private_?key)s?$`)
@@ -72,14 +72,14 @@ func rewrite(text string, keys []string, replace func(value string) string) stri
 	return out.String()
 }
 
-// block is the value of a secret key that goes on over the lines below the key.
+// block is the value of a secret key that continues on the lines below the key.
 type block struct {
 	open    bool
 	indent  int  // of the key
-	literal bool // after "|" or ">": whatever is further in belongs to it
+	literal bool // after "|" or ">": every line indented further belongs to it
 }
 
-// covers says whether line is a part of the value. A map below a secret key ("tokens:")
+// covers reports whether line is a part of the value. A map below a secret key ("tokens:")
 // is not: each of its keys is judged by itself.
 func (b block) covers(line string) bool {
 	if !b.open {
@@ -120,7 +120,7 @@ func rewriteLine(line string, keys []string, replace func(string) string) (strin
 	}), block{}
 }
 
-// prose says that a line only looks like a key and a value: "# token  what the caller
+// prose reports whether a line only looks like a key and a value: "# token  what the caller
 // presents", "password: # none".
 func prose(before, separator, value string) bool {
 	return strings.HasPrefix(value, "#") ||

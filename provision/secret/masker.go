@@ -1,6 +1,6 @@
 // Package secret keeps secrets out of what people and logs see: by the keys of settings
-// files, and by the secrets themselves as a second line of defence; and it has the script by
-// which a host draws a secret of its own. It stores and encrypts nothing here.
+// files, and by the secrets themselves as a second line of defence. It also has the script
+// with which a host draws a secret of its own. It stores and encrypts nothing here.
 package secret
 
 import (
@@ -12,19 +12,19 @@ import (
 	"sync"
 )
 
-// shortest is the least length of a text that a Masker replaces: shorter ones occur
+// shortest is the minimum length of a text that a Masker replaces: shorter ones occur
 // in ordinary words.
 const shortest = 4
 
 // Masker knows the secrets of a run and replaces them in texts. The zero value knows
-// none; nil does too, and cannot learn. It is safe for concurrent use.
+// none. nil knows none either, and cannot learn any. It is safe for concurrent use.
 type Masker struct {
 	mu    sync.RWMutex
 	known []string // longest first, so that a secret within another leaves no rest
 }
 
-// Add makes secrets known, with their base64 and URL-escaped forms. Of a secret over
-// several lines each line is known, too. Texts under four bytes are left out.
+// Add registers secrets, with their base64 and URL-escaped forms. Each line of a multi-line
+// secret is registered, too. Texts under four bytes are left out.
 func (m *Masker) Add(secrets ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// bakeEvery is how often a daemon that is watched is looked at.
+// bakeEvery is how often a daemon that is being watched is checked.
 const bakeEvery = time.Second
 
-// Bake is the step that watches a daemon which Prove has found healthy until it has run for
-// so long, and asks it once more. One that has run for longer is not waited for, and one
-// that Prove was not asked about not looked at.
+// Bake is the step that watches a daemon that Prove has found healthy until it has run for
+// that long, and then checks it once more. It does not wait for a daemon that has run for
+// longer already, and ignores one that Prove has not checked.
 func (c *Health) Bake(long time.Duration) step.Proof {
 	return step.NewProof("service: bake", func(ctx context.Context, h host.Host) error {
 		began := time.Now()
@@ -32,7 +32,7 @@ func (c *Health) Bake(long time.Duration) step.Proof {
 
 func (c *Health) bake(ctx context.Context, h host.Host, long time.Duration) error {
 	if c.proved.PID == 0 {
-		return nil // nothing runs that this run has started, or looked at
+		return nil // this run has neither started nor checked a daemon
 	}
 	for waited := false; ; waited = true {
 		s, err := StatusOf(ctx, h, c.Program.Program)
@@ -54,8 +54,8 @@ func (c *Health) bake(ctx context.Context, h host.Host, long time.Duration) erro
 	}
 }
 
-// Crashed tells whether the daemon has come to its end by itself and not come back: systemd
-// has given up on it, or starts it again and again.
+// Crashed reports whether the daemon has ended by itself and not come up again: systemd has
+// given up on it, or starts it again and again.
 func (s Status) Crashed() bool {
 	return s.looping() || s.Active == "failed" && s.Result != "success"
 }

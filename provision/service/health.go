@@ -14,37 +14,37 @@ import (
 
 const (
 	pollEvery = 300 * time.Millisecond
-	// settle is how long the process must live without a restart before it is believed.
+	// settle is how long the process must live without a restart before it counts as healthy.
 	settle = 3 * time.Second
-	// startsWithin is how long systemd may take to begin with a start that it was told, and has no job for.
+	// startsWithin is how long systemd, with no job for it, may take to begin a requested start.
 	startsWithin = 5 * time.Second
-	// badAnswers in a row, other than "not ready yet", are enough.
+	// badAnswers in all, other than "not ready yet", are a failure.
 	badAnswers = 5
 )
 
-// Health is a check of a program's daemon on one host.
+// Health checks a program's daemon on one host.
 type Health struct {
 	Program program.Program
-	// Settings are what the daemon was told.
+	// Settings returns the settings that the daemon was given.
 	Settings func(ctx context.Context, h host.Host) (program.Settings, error)
-	// Token gives the host's own token, "" where the daemon asks for none.
+	// Token returns the host's own token, "" if the daemon requires none.
 	Token func(ctx context.Context, h host.Host) (string, error)
 	// Timeout is how long a start may take until the daemon is ready.
 	Timeout time.Duration
 
-	// acted is when this run started the daemon: the journal is shown from there.
+	// acted is when this run started the daemon: the journal is shown from then on.
 	acted time.Time
 	// proved is the daemon that Prove has found healthy.
 	proved Status
 }
 
-// Step is the check as a step.
+// Step returns the check as a step.
 func (c *Health) Step() step.Proof {
 	return step.NewProof("service: health", c.Prove)
 }
 
 // Prove waits until the daemon says that it is ready, watches that it stays the same
-// process, and asks it a question. The error ends in the last lines of its journal.
+// process, and asks it a question. The error ends with the last lines of its journal.
 func (c *Health) Prove(ctx context.Context, h host.Host) error {
 	began := time.Now().Add(-time.Minute)
 	err := c.prove(ctx, h)
@@ -97,7 +97,7 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// Ready asks the daemon once whether it is ready: "yes", or why not.
+// Ready asks the daemon once whether it is ready, and returns "yes" or the reason why not.
 func (c *Health) Ready(ctx context.Context, h host.Host) string {
 	settings, err := c.Settings(ctx, h)
 	if err != nil {
@@ -123,13 +123,13 @@ type watch struct {
 	*Health
 	h        host.Host
 	deadline time.Time
-	restarts int // that systemd had made before
-	// old is when the process began that is being replaced; its states are not looked at.
+	restarts int // that systemd had made before the check
+	// old is when the process that is being replaced began; its states are ignored.
 	old     time.Time
 	replace bool
 }
 
-// down is that a process has ended.
+// down returns an error if a process has ended by itself.
 func (w watch) down(s Status) error {
 	if !s.crashed(w.restarts) {
 		return nil
@@ -137,7 +137,7 @@ func (w watch) down(s Status) error {
 	return fmt.Errorf("the daemon does not stay up: %s", s)
 }
 
-// active waits until systemd has the daemon's word that it is up.
+// active waits until the daemon has told systemd that it is up.
 func (w watch) active(ctx context.Context) (Status, error) {
 	said, began := "", time.Now()
 	for {
@@ -151,8 +151,8 @@ func (w watch) active(ctx context.Context) (Status, error) {
 				return s, fmt.Errorf("systemd has not started the daemon: %s; %s is %s", s, w.Program.Socket(), s.Socket)
 			}
 		case w.replace && s.Load == "loaded":
-			// The process to watch. Where the one before was crashing, systemd may have counted
-			// this start among its own restarts.
+			// The process to watch. If the previous one was crashing, systemd may have counted this
+			// start among its own restarts.
 			w.replace, w.restarts = false, s.Restarts
 			continue
 		case s.Load != "loaded":
@@ -176,7 +176,7 @@ func (w watch) active(ctx context.Context) (Status, error) {
 	}
 }
 
-// ready waits until /readyz says yes.
+// ready waits until the daemon's Ready path, such as /readyz, says yes.
 func (w watch) ready(ctx context.Context, d *daemon) error {
 	bad, said := 0, ""
 	for {
@@ -220,7 +220,7 @@ func (w watch) ready(ctx context.Context, d *daemon) error {
 	}
 }
 
-// onHost is the check without a tunnel.
+// onHost checks the daemon without a tunnel, with the host's own command line.
 func (w watch) onHost(ctx context.Context, settings program.Settings, token string) error {
 	for {
 		err := settings.AskOnHost(ctx, w.h, w.Program.Binary(), token)
@@ -236,8 +236,8 @@ func (w watch) onHost(ctx context.Context, settings program.Settings, token stri
 	}
 }
 
-// steady makes sure that the process which answered is still the one that was started. It was
-// found to be up that long ago.
+// steady makes sure that the process that answered is still the one that was started. ago is
+// how long ago it was found to be up.
 func (w watch) steady(ctx context.Context, up Status, ago time.Duration) error {
 	if err := host.Sleep(ctx, settle-up.steady()-ago); err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 // tail is how many lines of the journal an error shows.
 const tail = 50
 
-// Journal are the last lines of the journal of a program's daemon and its port; since is a
-// time as journalctl takes it, "" for any.
+// Journal returns the last lines of the journal of a program's daemon and its port; since is
+// a time as journalctl accepts it, "" for any.
 func Journal(ctx context.Context, h host.Host, p systemd.Program, lines int, since string) (string, error) {
 	out, err := journal(ctx, h, p, fmt.Sprintf("-n %d", lines), since)
 	return strings.TrimRight(out, "\n"), err
 }
 
-// Follow gives those lines, and then each as it is written, until ctx ends.
+// Follow passes those lines to line, and then each new line as it is written, until ctx ends.
 func Follow(ctx context.Context, h host.Host, p systemd.Program, lines int, since string, line func(string)) error {
 	from := fmt.Sprintf("-n %d", lines)
 	for {
@@ -48,7 +48,7 @@ func Follow(ctx context.Context, h host.Host, p systemd.Program, lines int, sinc
 	}
 }
 
-// followEvery is how often Follow looks.
+// followEvery is how often Follow reads the journal.
 const followEvery = time.Second
 
 func journal(ctx context.Context, h host.Host, p systemd.Program, which, since string) (string, error) {
@@ -67,7 +67,7 @@ func journal(ctx context.Context, h host.Host, p systemd.Program, which, since s
 	return out.Stdout, nil
 }
 
-// withJournal adds to an error what the daemon said lately.
+// withJournal adds to an error what the daemon has logged lately.
 func withJournal(ctx context.Context, h host.Host, p systemd.Program, err error, age time.Duration) error {
 	text, failed := Journal(ctx, h, p, tail, fmt.Sprintf("-%ds", int(age.Seconds())+1))
 	if failed != nil {

@@ -14,36 +14,35 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Daemon is a program's daemon on one host, to be started and stopped. Its steps belong to
-// one run.
+// Daemon starts and stops a program's daemon on one host. Its steps belong to one run.
 type Daemon struct {
-	// Health is the check of it, and says which program it is.
+	// Health checks the daemon, and says which program it is.
 	Health *Health
-	// Read are the files that it reads when it starts, beside those that its settings name
-	// and that it reads again upon a reload: tokens, certificate and key. Globs are
-	// allowed; files that do not exist are no matter.
+	// Read are the files that the daemon reads when it starts, besides those that its settings
+	// name and that it rereads upon a reload: tokens, certificate and key. Globs are
+	// allowed; files that do not exist are ignored.
 	Read []string
-	// Pending tells what steps before have changed, or in a plan would: why the daemon is
-	// to be restarted, and why it is to be reloaded. "" is nothing.
+	// Pending returns what earlier steps have changed, or in a plan would change: why the
+	// daemon must be restarted, and why it must be reloaded. "" means nothing.
 	Pending func() (restart, reload string)
 }
 
-// program is what it is a daemon of.
+// program returns the program whose daemon it is.
 func (d *Daemon) program() systemd.Program { return d.Health.Program.Program }
 
-// unitFiles are the files of a unit on which what runs depends.
+// unitFiles returns the files of a unit that affect what runs.
 func unitFiles(unit string) []string {
 	return []string{systemd.Dir + "/" + unit, systemd.Dir + "/" + unit + ".d/*.conf"}
 }
 
-// Groups of files that are looked at.
+// Groups of files that are compared with what runs.
 const (
 	ofDaemon = "daemon"
 	ofSocket = "socket"
 	ofReload = "reread"
 )
 
-// need is what a host's daemon lacks.
+// need is what a host's daemon needs, and why.
 type need struct {
 	action int
 	why    string
@@ -52,14 +51,14 @@ type need struct {
 const (
 	nothing = iota
 	reload
-	revive  // the daemon; its port is there, and callers wait at it
+	revive  // the daemon; its port is open, and callers wait at it
 	restart // the daemon
 	start   // the daemon and its port
-	rebind  // the port, too
+	rebind  // restart the port, too
 )
 
-// Running is the step after which the daemon runs the current release with what its files
-// say now. Whether it does is asked of the kernel and of systemd, not remembered.
+// Running is the step after which the daemon runs the current release with the current
+// contents of its files. The kernel and systemd say whether it does; nothing is remembered.
 func (d *Daemon) Running() step.Wish {
 	var began time.Time // of the start that has just succeeded; zero: there was none since the last look
 	return step.NewWish("service: running", func(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -91,7 +90,7 @@ func (d *Daemon) Running() step.Wish {
 	})
 }
 
-// expect adds what is known to change.
+// expect adds the changes that are known to be pending.
 func (d *Daemon) expect(n need) need {
 	if d.Pending == nil {
 		return n
@@ -146,7 +145,7 @@ func (d *Daemon) lacks(ctx context.Context, h host.Host) (need, error) {
 	return need{}, nil
 }
 
-// seen are the files of each group with the time of their last change; the program has a
+// seen are the files of each group with the times of their last change; the program is a
 // group of its own, with its real path.
 type seen map[string]map[string]time.Time
 
@@ -164,7 +163,7 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 	}
 	script := fmt.Sprintf("echo \"program 0 $(readlink -f %s)\"\n", host.Quote(d.program().Binary()))
 	group := func(name string, patterns []string) {
-		// A pattern is not quoted, for the shell to expand; unquotable has none of its other letters.
+		// Patterns are unquoted, so that the shell expands them; unquotable ones are left out.
 		patterns = slices.DeleteFunc(slices.Clone(patterns), unquotable)
 		if len(patterns) == 0 {
 			return
@@ -196,13 +195,13 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 	return found, nil
 }
 
-// unquotable tells whether a pattern has letters that the shell would take for more than
-// a file's name.
+// unquotable reports whether a pattern has characters that the shell would take for more than
+// a part of a file's name.
 func unquotable(pattern string) bool {
 	return pattern == "" || strings.Trim(pattern, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./*@+:") != ""
 }
 
-// newer is a file that has changed after at, "" if none has.
+// newer returns the first file by name that has changed after at, "" if none has.
 func newer(files map[string]time.Time, at time.Time) string {
 	first := ""
 	for path, changed := range files {
@@ -213,7 +212,7 @@ func newer(files map[string]time.Time, at time.Time) string {
 	return first
 }
 
-// short is the release in the path of a program.
+// short returns the release in the path of a program.
 func short(path string) string {
 	if _, rest, ok := strings.Cut(path, "/releases/"); ok {
 		id, _, _ := strings.Cut(rest, "/")
@@ -228,8 +227,8 @@ func short(path string) string {
 	return path
 }
 
-// act does it and waits until the daemon is up. It does not wait in systemctl: how long a
-// start may take is for Health to say.
+// act performs an action and waits until the daemon is up. It does not wait in systemctl,
+// because Health decides how long a start may take.
 func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
 	began := time.Now()
 	p := d.program()
@@ -238,7 +237,7 @@ func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
 		return err
 	}
 	unit, socket := p.Service(), p.Socket()
-	// A unit that crashed too often is not started again before that is forgotten.
+	// systemd starts a unit that crashed too often only after this reset.
 	script := "systemctl reset-failed " + unit + " " + socket + " 2>/dev/null\n"
 	switch action {
 	case reload:
@@ -263,7 +262,7 @@ func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
 	return err
 }
 
-// portless gives a start that failed because of the port its right name.
+// portless returns a clearer error if a start failed because of the port.
 func portless(ctx context.Context, h host.Host, p systemd.Program, err error) error {
 	if s, unknown := StatusOf(ctx, h, p); unknown != nil || s.Socket != "failed" {
 		return err
@@ -283,7 +282,7 @@ func (d *Daemon) Restart() step.Wish {
 	})
 }
 
-// Start is the step after which the daemon runs, with whatever it was started with.
+// Start is the step that starts the daemon, unless it and its port are up already.
 func (d *Daemon) Start() step.Wish {
 	return step.NewWish("service: start", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		s, err := StatusOf(ctx, h, d.program())
@@ -302,9 +301,9 @@ func (d *Daemon) Start() step.Wish {
 	})
 }
 
-// Stopping is a script that ends a program's daemon and its port: the socket too, or the
-// next caller would start the daemon again, and the state "failed". Units that are not
-// there are no matter.
+// Stopping returns a script that stops a program's daemon and its port: the socket too, because
+// otherwise the next caller would start the daemon again. It also clears the state "failed".
+// Units that do not exist are ignored.
 func Stopping(p systemd.Program) string {
 	return "for u in " + p.Socket() + " " + p.Retry() + " " + p.Service() + `; do
 	[ "$(systemctl show -p ActiveState --value $u)" = inactive ] || systemctl stop $u || exit
@@ -312,7 +311,7 @@ done
 systemctl reset-failed ` + p.Service() + " " + p.Socket() + " 2>/dev/null || :"
 }
 
-// Stop is the step after which neither the daemon nor its port is there.
+// Stop is the step after which neither the daemon nor its port is up.
 func Stop(p systemd.Program) step.Wish {
 	return step.NewWish("service: stop", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		s, err := StatusOf(ctx, h, p)

@@ -16,18 +16,18 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Status is what systemd and the kernel say of the daemon.
+// Status is what systemd and the kernel say about the daemon.
 type Status struct {
 	Load     string // loaded, not-found, masked
 	Active   string // active, activating, reloading, deactivating, inactive, failed
 	Sub      string // running, auto-restart, ...
 	Result   string // success, exit-code, timeout, watchdog, ...
 	Enabled  string // enabled, disabled, ...
-	Pending  bool   // systemd has a job for it: a start, say, that waits for its turn
-	Text     string // what the daemon says that it does
+	Pending  bool   // systemd has a job for it, such as a start that waits for its turn
+	Text     string // what the daemon says it is doing
 	ExitCode int    // of its last process that has ended
 	PID      int    // 0: none
-	Restarts int    // by systemd, since it was started by somebody
+	Restarts int    // by systemd, since somebody started it
 	// Socket is the state of the socket unit.
 	Socket string
 	// Started is when the process began, Changed when the unit last changed its state,
@@ -35,7 +35,7 @@ type Status struct {
 	Started, Changed time.Time
 	// Listening is when the socket unit began to listen.
 	Listening time.Time
-	// Now is the host's clock when it was asked; Started goes by the same one.
+	// Now is the host's clock at the time of the query; Started uses the same clock.
 	Now time.Time
 	// Program is the file that the process runs, with " (deleted)" if it is gone.
 	Program string
@@ -45,7 +45,7 @@ type Status struct {
 // Age is how long the process has run.
 func (s Status) Age() time.Duration { return s.Now.Sub(s.Started) }
 
-// steady is how long the daemon has been in its state, by the clock of the host; 0 where that is not known.
+// steady returns how long the daemon has been in its state, by the host's clock; 0 if unknown.
 func (s Status) steady() time.Duration {
 	if s.Changed.IsZero() {
 		return 0
@@ -53,17 +53,17 @@ func (s Status) steady() time.Duration {
 	return max(0, s.Now.Sub(s.Changed))
 }
 
-// Running tells whether the daemon is up, by its own word.
+// Running reports whether the daemon is up, by its own word.
 func (s Status) Running() bool { return s.Active == "active" || s.Active == "reloading" }
 
-// crashed tells whether a process of the daemon has ended by itself since systemd counted
-// so many restarts.
+// crashed reports whether a process of the daemon has ended by itself since systemd had
+// counted that many restarts.
 func (s Status) crashed(restarts int) bool {
 	return s.Active == "failed" || s.Sub == "auto-restart" || s.Restarts > restarts
 }
 
-// settled is how many restarts are history: what counts is those of a process that is
-// being watched.
+// settled returns how many restarts to ignore: only those of a process that is being watched
+// count.
 func (s Status) settled() int {
 	if s.Running() {
 		return s.Restarts
@@ -71,7 +71,7 @@ func (s Status) settled() int {
 	return 0
 }
 
-// Short is one word or two.
+// Short describes the state in one or two words.
 func (s Status) Short() string {
 	switch {
 	case s.Load == "not-found":
@@ -84,8 +84,8 @@ func (s Status) Short() string {
 	return s.Active
 }
 
-// looping says that systemd starts it again and again: it waits for the next start, is in one
-// that is not the first, or has just seen one fail.
+// looping reports whether systemd starts it again and again: it waits for the next start, is
+// in one that is not the first, or has just seen one fail.
 func (s Status) looping() bool {
 	switch s.Active {
 	case "activating":
@@ -96,7 +96,7 @@ func (s Status) looping() bool {
 	return false
 }
 
-// String is one line for people.
+// String describes the state in one line for people.
 func (s Status) String() string {
 	switch {
 	case s.Load == "not-found":
@@ -124,7 +124,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Advice is what to do about a program's daemon that does not run on a host, "" for one
+// Advice returns what to do about a program's daemon that does not run on a host, "" for one
 // that does.
 func (s Status) Advice(p systemd.Program, host string) string {
 	switch {
@@ -142,20 +142,20 @@ func (s Status) Advice(p systemd.Program, host string) string {
 	return s.String()
 }
 
-// properties are those of service and socket that make a Status.
+// properties are those of the service and the socket that make a Status.
 const properties = "LoadState,ActiveState,SubState,Job,Result,UnitFileState,StatusText,ExecMainStatus,MainPID,NRestarts,MemoryCurrent,ExecMainStartTimestamp,StateChangeTimestamp,ActiveEnterTimestamp"
 
-// statusScript prints three paragraphs: of the service, of the socket, and what systemd does not
-// know. It starts as few programs as can be, for it runs several times in a deployment, and
-// again and again while a daemon is waited for.
+// statusScript prints three paragraphs: one for the service, one for the socket, and one for what
+// systemd does not know. It starts as few programs as possible, because it runs several times in
+// a deployment, and repeatedly while a daemon is awaited.
 const statusScript = `
 all=$(systemctl show --timestamp=us+utc -p ` + properties + ` $u $s)
 printf '%s\n\nNow=%s\n' "$all" "$(date +%s%6N)"
 pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
 [ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
 
-// oldStatusScript is for a systemd before 247, which prints times in whole seconds: they come from the
-// bus, and are asked for first, so that a state is never older than the start that it is of.
+// oldStatusScript is for a systemd before 247, which prints times in whole seconds: it reads them
+// from the bus instead, and first, so that a state is never older than the start it belongs to.
 const oldStatusScript = `
 at() { busctl get-property org.freedesktop.systemd1 "/org/freedesktop/systemd1/unit/${n}_2e$1" "org.freedesktop.systemd1.$2" "$3" 2>/dev/null | cut -d' ' -f2; }
 start=$(at service Service ExecMainStartTimestamp) change=$(at service Unit StateChangeTimestamp) enter=$(at socket Unit ActiveEnterTimestamp)
@@ -164,8 +164,8 @@ printf '%s\nActiveEnterTimestamp=%s\n\nExecMainStartTimestamp=%s\nStateChangeTim
 pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
 [ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
 
-// StatusOf asks a host for that of a program's daemon. One that is not installed has a
-// status too.
+// StatusOf queries a host for the status of a program's daemon. One that is not installed has
+// a status too.
 func StatusOf(ctx context.Context, h host.Host, p systemd.Program) (Status, error) {
 	var s Status
 	for _, script := range []string{statusScript, oldStatusScript} {
@@ -185,7 +185,7 @@ func StatusOf(ctx context.Context, h host.Host, p systemd.Program) (Status, erro
 // systemdTime is how systemctl prints times with --timestamp=us+utc.
 const systemdTime = "Mon 2006-01-02 15:04:05.000000 MST"
 
-// statusIn reads what a script has printed. False: systemd has not told, or not exactly.
+// statusIn reads the output of a script. exact is false if an answer is missing or inexact.
 func statusIn(text string) (s Status, exact bool) {
 	m := map[string]string{}
 	of, paragraph := [...]string{"", "Socket", ""}, 0
@@ -198,11 +198,11 @@ func statusIn(text string) (s Status, exact bool) {
 		m[of[paragraph]+key] = value
 	}
 	exact = m["LoadState"] != ""
-	// A number that is missing is 0, as a daemon that never ran has it.
+	// A missing number is 0, as for a daemon that has never run.
 	number := func(key string) int64 {
 		n, _ := strconv.ParseUint(m[key], 10, 64)
 		if n > 1<<62 {
-			return 0 // systemd's word for "not known"
+			return 0 // systemd's value for "not known"
 		}
 		return int64(n)
 	}

@@ -31,7 +31,7 @@ type daemon struct {
 	token  string
 }
 
-// dial makes a way to the daemon through the connection to the host.
+// dial returns a client of the daemon that goes through the connection to the host.
 func dial(h host.Host, url, token string) (*daemon, error) {
 	through, ok := host.As[tunnel](h)
 	if !ok {
@@ -40,8 +40,8 @@ func dial(h host.Host, url, token string) (*daemon, error) {
 	transport := &http.Transport{
 		DialContext:       through.DialContext,
 		DisableKeepAlives: true,
-		// The tunnel ends on the host itself, which SSH has proved to be the right one; its
-		// certificate is made out for the name by which callers know it.
+		// The tunnel ends on the host itself, whose identity SSH has verified; the daemon's
+		// certificate is issued for the name by which callers know it.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}
 	return &daemon{host: h.Name(), base: url, token: token, client: &http.Client{Transport: transport, Timeout: patience}}, nil
@@ -49,7 +49,7 @@ func dial(h host.Host, url, token string) (*daemon, error) {
 
 var errNoTunnel = errors.New("the connection opens no tunnels")
 
-// forbidden tells whether the host's sshd does not open tunnels.
+// forbidden reports whether err means that the host's sshd does not open tunnels.
 func forbidden(err error) bool {
 	return errors.Is(err, errNoTunnel) || errors.Is(err, login.ErrForbidden)
 }

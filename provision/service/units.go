@@ -16,10 +16,10 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Units are those of a program's daemon on a host.
+// Units are the systemd units of a program's daemon on a host.
 type Units struct {
 	Program systemd.Program
-	// Run is the command that is the daemon, one of the program's; "": the first.
+	// Run is the program's command that runs as the daemon; "": the first.
 	Run string
 	// Binary is the path of the release's program, which registers itself.
 	Binary func() string
@@ -31,19 +31,19 @@ type Units struct {
 	// the unit has it.
 	MemoryMax string
 	OpenFiles int
-	// Ahead tells, in a plan, that the settings of the host are not yet what they will be;
-	// then, and where the program does not exist yet, Wanted settings give the units, as
-	// this version has them.
+	// Ahead reports whether, in a plan, the settings of the host are not yet what they will
+	// be; then, and where the program does not exist yet, the units are those that this version
+	// makes of the Wanted settings.
 	Ahead  func() bool
 	Wanted func(ctx context.Context) (program.Settings, error)
 }
 
-// limitsPath is the toolkit's drop-in. Those of an administrator go after it.
+// limitsPath is the path of the toolkit's drop-in. Those of an administrator come after it.
 func limitsPath(p systemd.Program) string {
 	return systemd.Dir + "/" + p.Service() + ".d/50-" + host.Toolkit + ".conf"
 }
 
-// Steps put the units on the host.
+// Steps returns the steps that put the units on the host.
 func (u *Units) Steps() []step.Wish { return []step.Wish{u.limits(), u.install()} }
 
 func (u *Units) limits() step.Undoer {
@@ -65,9 +65,9 @@ func (u *Units) limits() step.Undoer {
 type limits struct {
 	step.Named
 	wish   host.File
-	wanted bool // false: there shall be none
+	wanted bool // false: there must be none
 
-	begun, there bool // it was begun to be changed; there was one before
+	begun, there bool // a change has begun; a file existed before
 	before       host.File
 }
 
@@ -93,7 +93,7 @@ func (l *limits) Undo(ctx context.Context, h host.Host, _ error) (string, error)
 	return "limits are as they were before", putUnit(ctx, h, l.before, l.there)
 }
 
-// putUnit writes a unit's file, or removes it, and tells systemd.
+// putUnit writes a unit's file, or removes it, and has systemd reload its units.
 func putUnit(ctx context.Context, h host.Host, f host.File, there bool) error {
 	script := "rm -f " + host.Quote(f.Path) + " && systemctl daemon-reload"
 	if there {
@@ -110,7 +110,7 @@ func putUnit(ctx context.Context, h host.Host, f host.File, there bool) error {
 	return err
 }
 
-// install is the step that has the program register itself.
+// install is the step in which the program registers itself.
 func (u *Units) install() step.Undoer { return &registering{Named: "service: units", units: u} }
 
 // registering is that step.
@@ -158,7 +158,7 @@ func (u *Units) command(more ...string) string {
 	return strings.Join(words, " ")
 }
 
-// said keeps the program's own words for an error.
+// said reduces an error to the program's own words, if there are any.
 func (u *Units) said(err error) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) || strings.TrimSpace(failed.Output.Stderr) == "" {
@@ -172,7 +172,7 @@ const (
 	noProgram   = 127 // that of the shell for a program that does not exist
 )
 
-// compareUnits has the program compare its units with those of the host. False: it does not exist.
+// compareUnits has the program compare its units with the host's. there is false if it is missing.
 func (u *Units) compareUnits(ctx context.Context, h host.Host) (differs bool, diff string, there bool, err error) {
 	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}})
 	if err != nil {
@@ -195,7 +195,7 @@ func (u *Units) compareUnits(ctx context.Context, h host.Host) (differs bool, di
 	return true, diff, true, nil
 }
 
-// foresee compares the units of this version with those of the host.
+// foresee compares the units that this version makes with those of the host.
 func (u *Units) foresee(ctx context.Context, now state) (differs bool, text string, err error) {
 	cfg, err := u.Wanted(ctx)
 	if err != nil {
@@ -213,7 +213,7 @@ func (u *Units) foresee(ctx context.Context, now state) (differs bool, text stri
 	return text != "", text, nil
 }
 
-// state are the units' files as they are.
+// state is the units' files as they are, by name.
 type state map[string]host.File
 
 func read(ctx context.Context, h host.Host, p systemd.Program) (state, error) {
@@ -231,7 +231,7 @@ func read(ctx context.Context, h host.Host, p systemd.Program) (state, error) {
 
 func unitNames(p systemd.Program) []string { return []string{p.Service(), p.Socket(), p.Retry()} }
 
-// restore brings the files back, and the links that enable them where there were none.
+// restore restores the files. If there were none, it also stops and disables the daemon.
 func (s state) restore(ctx context.Context, h host.Host, p systemd.Program) (string, error) {
 	var failed []error
 	if len(s) == 0 {

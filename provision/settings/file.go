@@ -7,13 +7,13 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// state is what a host has of a file.
+// state is a file as it is on a host.
 type state struct {
 	host.File
 	there bool
 }
 
-// read asks for the states of files at once, by path.
+// read queries the states of several files at once; the result is by path.
 func read(ctx context.Context, h host.Host, paths ...string) (map[string]state, error) {
 	files, err := host.ReadFiles(ctx, h, paths...)
 	if err != nil {
@@ -36,8 +36,8 @@ func backup(ctx context.Context, h host.Host, s state) error {
 	return err
 }
 
-// restore brings a file back to a state. One that is as it was is not written again: where
-// nothing could be written in the first place, that is not a second failure.
+// restore brings a file back to a state. It does not write an unchanged file again, so that
+// a host on which nothing could be written in the first place does not fail twice.
 func restore(ctx context.Context, h host.Host, path string, s state) error {
 	if s.there {
 		if now, there, err := host.ReadFile(ctx, h, path); err == nil && there && s.Same(now) {

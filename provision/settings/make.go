@@ -17,9 +17,9 @@ const localHeader = `# Tokens of the daemons, for go tool mage settings:push. It
 # a token itself is shown once, when go tool mage settings:token makes it.
 `
 
-// MakeToken adds a token to the operator's tokens file, which is made if it does not exist,
-// and returns its secret, which is kept nowhere. Scopes are some of those allowed. A name that is there needs replace; its
-// old secret ends when the file is pushed.
+// MakeToken adds a token to the operator's tokens file, which is created if it does not exist,
+// and returns its secret, which is stored nowhere. Scopes are some of those allowed. A name
+// that exists requires replace; its old secret becomes invalid when the file is pushed.
 func MakeToken(path, name string, scopes, allowed []string, replace bool) (secret string, err error) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return "", fmt.Errorf("token name %q: want a word for whoever uses it\nhint: go tool mage settings:token -name=crawler -scopes=filter", name)
@@ -48,7 +48,7 @@ func MakeToken(path, name string, scopes, allowed []string, replace bool) (secre
 	if err := writePrivate(path, after); err != nil {
 		return "", err
 	}
-	// What the daemon would refuse is refused here, and the file is as it was.
+	// What the daemon would refuse is refused here, and the file is restored.
 	if _, _, err := configs.LoadTokensOf(path, allowed); err != nil {
 		return "", errors.Join(err, undoLocal(path, text))
 	}

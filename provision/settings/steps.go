@@ -16,13 +16,13 @@ import (
 	"github.com/cr-clawer/urifilter/provision/yamledit"
 )
 
-// tokensName is the file of the tokens that a daemon takes, in the folder of its settings.
+// tokensName is the file of the tokens that a daemon accepts, in the folder of its settings.
 const tokensName = "tokens.yaml"
 
-// TokensPath is that file of a program.
+// TokensPath returns the path of that file for a program.
 func TokensPath(p program.Program) string { return p.ConfigDir() + "/" + tokensName }
 
-// header begins a file that was not there.
+// header begins a file that did not exist.
 const header = `# Settings of the %[1]s daemon on this host. The toolkit keeps the keys that its
 # inventory gives, and leaves every other line alone. Keys that are not here have their
 # defaults: %[1]s config example
@@ -31,11 +31,11 @@ const header = `# Settings of the %[1]s daemon on this host. The toolkit keeps t
 // Files are a program's files on one host. Its steps belong to one run.
 type Files struct {
 	Program program.Program
-	// Values are what this host's daemon shall be told.
+	// Values returns the settings that this host's daemon should get.
 	Values func(ctx context.Context) (Values, error)
 	// Tokens are those of the operator's tokens file, if there is one.
 	Tokens configs.Tokens
-	// Callers are other programs that call the daemon by tokens that the host has made.
+	// Callers are other programs that call the daemon with tokens that the host has made.
 	Callers []Caller
 	// Group may read the files; it is the daemon's.
 	Group string
@@ -54,10 +54,10 @@ func (f *Files) file(path string) host.File {
 	return host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
 }
 
-// name is that of the settings file.
+// name is the name of the settings file.
 func (f *Files) name() string { return f.Program.Name + ".yaml" }
 
-// managed is the list of the keys, or tokens, of a file that are the toolkit's.
+// managed is the file that lists which keys, or tokens, of a file the toolkit manages.
 func (f *Files) managed(name string) host.File {
 	return host.File{Path: f.Program.ConfigDir() + "/." + name + ".managed"}
 }
@@ -67,7 +67,7 @@ func with(file host.File, content string) host.File {
 	return file
 }
 
-// wanted is what the settings file shall be, given what it is.
+// wanted is what the settings file should be, given what it is.
 type wanted struct {
 	before, managedBefore state
 	text, managed         string
@@ -80,7 +80,7 @@ func (f *Files) want(ctx context.Context, h host.Host) (w wanted, err error) {
 	if err != nil {
 		return w, err
 	}
-	// Alone first: a fault of the operator's own files is told in their words.
+	// Alone first: a fault of the operator's own files is reported in their words.
 	if _, err := values.Read(f.Program); err != nil {
 		return w, err
 	}
@@ -128,7 +128,7 @@ func (f *Files) Settings() step.Undoer {
 type settingsFile struct {
 	step.Named
 	files *Files
-	did   *wanted // what was begun to be written; nil: nothing
+	did   *wanted // what has begun to be written; nil: nothing
 }
 
 func (s *settingsFile) Look(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -160,8 +160,8 @@ func (s *settingsFile) Undo(ctx context.Context, h host.Host, _ error) (string, 
 	return path + " is as it was before", err
 }
 
-// replace writes a file of which some parts are the toolkit's. Broken off at any point, no
-// part that is the toolkit's is taken for somebody else's.
+// replace writes a file of which the toolkit manages some parts. If it is interrupted at any
+// point, no part that the toolkit manages is mistaken for somebody else's.
 func replace(ctx context.Context, h host.Host, file host.File, before state, managed host.File, old, new string) error {
 	if err := backup(ctx, h, before); err != nil {
 		return err
@@ -175,14 +175,14 @@ func replace(ctx context.Context, h host.Host, file host.File, before state, man
 	return host.WriteFile(ctx, h, with(managed, new))
 }
 
-// merged are the words of both texts, a line each.
+// merged returns the words of both texts, one per line.
 func merged(a, b string) string {
 	words := append(strings.Fields(a), strings.Fields(b)...)
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), "\n") + "\n"
 }
 
-// explain says what to do where the host is not prepared.
+// explain adds what to do if the host is not prepared.
 func explain(err error, f *Files) error {
 	var failed *host.CommandError
 	if errors.As(err, &failed) && (strings.Contains(failed.Output.Stderr, "invalid group") || strings.Contains(failed.Output.Stderr, "No such file")) {
@@ -191,8 +191,8 @@ func explain(err error, f *Files) error {
 	return err
 }
 
-// Check is the step of a preflight: the settings are good for this host, as far as can be
-// told without changing it.
+// Check is the step of a preflight that checks whether the settings are valid for this host,
+// as far as can be told without changing it.
 func (f *Files) Check() step.Proof {
 	return step.NewProof("settings: check", func(ctx context.Context, h host.Host) error {
 		_, err := f.want(ctx, h)
@@ -200,9 +200,9 @@ func (f *Files) Check() step.Proof {
 	})
 }
 
-// Accepted is the step that has a program on the host check the settings that are there
-// now, with the rights of the daemon: it may be another version than this one, and the
-// files that they name must be readable.
+// Accepted is the step in which a program on the host checks the settings that are there now,
+// with the rights of the daemon: the program may be another version than this one, and the
+// files that the settings name must be readable.
 func (f *Files) Accepted(program func() string, user string) step.Proof {
 	return step.NewProof("settings: accepted by the release", func(ctx context.Context, h host.Host) error {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -221,8 +221,8 @@ func (f *Files) Accepted(program func() string, user string) step.Proof {
 	})
 }
 
-// OnHost are the settings that a program's daemon is told on a host now, whatever it should
-// be told. Without a file of settings they are the defaults.
+// OnHost returns the settings that a program's daemon has on a host now, whatever they
+// should be. Without a settings file they are the defaults.
 func OnHost(ctx context.Context, h host.Host, p program.Program) (program.Settings, error) {
 	file, there, err := host.ReadFile(ctx, h, p.Config())
 	if err != nil {

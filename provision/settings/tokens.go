@@ -16,34 +16,34 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// operator is the name of the token that each host has of its own: the crontab and the
-// health check present it. Its secret is made on the host, by package environment.
+// operator is the name of each host's own token, which the crontab and the health check
+// present. Its secret is made on the host, by package environment.
 const operator = "toolkit"
 
 const tokensHeader = `# Tokens of the %s daemon on this host. The toolkit keeps those of its tokens
 # file and the one named toolkit, and leaves every other line alone.
 `
 
-// tokensFile is where the daemon of this host reads its tokens, "" if it has none.
+// tokensFile returns where the daemon of this host reads its tokens, "" if it has none.
 func (f *Files) tokensFile(ctx context.Context, h host.Host) (string, error) {
 	w, err := f.want(ctx, h)
 	return w.settings.TokensFile, err
 }
 
-// hostTokens are those that the host makes for itself and for programs that call its daemon.
+// hostTokens returns the tokens that the host makes for itself and for callers of its daemon.
 func (f *Files) hostTokens() []Caller {
 	return append([]Caller{{operator, f.Program.Scopes, f.Program.TokenFile()}}, f.Callers...)
 }
 
-// ofHost is a token that a host has made as the tokens file holds it; false where it is not
-// made yet.
+// ofHost returns the entry of the tokens file for a token that a host has made; false if it
+// has not been made yet.
 func ofHost(c Caller, file state) (entry, bool) {
 	secret := strings.TrimSpace(file.Content)
 	return entry{name: c.Name, token: configs.TokenOf(c.Name, c.Scopes, secret).Digest(), scopes: c.Scopes}, secret != ""
 }
 
-// TokensFile is the step for tokens.yaml, where the daemon asks for tokens. It holds the
-// digests of the operator's tokens only.
+// TokensFile is the step for tokens.yaml, if the daemon requires tokens. Of the operator's
+// tokens, the file holds only the digests.
 func (f *Files) TokensFile() step.Undoer {
 	return &tokensFile{Named: "settings: " + tokensName, files: f}
 }
@@ -52,7 +52,7 @@ func (f *Files) TokensFile() step.Undoer {
 type tokensFile struct {
 	step.Named
 	files *Files
-	// What it began to change, as it was before; path "": nothing.
+	// The state before the change that it began; path "": it began none.
 	path               string
 	before, wasManaged state
 }
@@ -152,8 +152,8 @@ func (e entry) lines() string {
 	return fmt.Sprintf("- name: %s  token: %s\n  scopes: [%s]\n", name, e.token, strings.Join(e.scopes, ", "))
 }
 
-// editTokens puts entries into the text of a tokens file, takes out those of managed that
-// are no more wanted, and leaves the rest.
+// editTokens puts entries into the text of a tokens file, removes those of managed that are
+// no longer wanted, and leaves the rest.
 func editTokens(path, text string, want []entry, managed []string) (string, error) {
 	items, err := parseEntries(path, text)
 	if err != nil {
@@ -195,7 +195,7 @@ func (e entry) same(o entry) bool {
 	return e.token == o.token && slices.Equal(e.scopes, o.scopes)
 }
 
-// item is an entry with its lines, from included, to not, both from 0.
+// item is an entry with its lines: from is included, to is not, and both count from 0.
 type item struct {
 	entry
 	from, to int

@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/yamledit"
 )
 
-// Values are settings that somebody gave, each with the place where. The zero Values are
-// none.
+// Values are settings that somebody gave, each with the place where it was given. The zero
+// Values are empty.
 type Values struct{ all []value }
 
 type value struct {
@@ -27,7 +27,7 @@ type value struct {
 	from string // for people: configs/hosts.yaml, host a
 }
 
-// ReadFile are the settings of a program's file. Its faults name file, line and key.
+// ReadFile returns the settings in a program's file. Its errors name file, line and key.
 func ReadFile(p program.Program, path string) (Values, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func ReadFile(p program.Program, path string) (Values, error) {
 	return Of(root, path), nil
 }
 
-// Of are the settings of a part of a YAML file; from says which. Nil has none.
+// Of returns the settings in a part of a YAML file; from says which part. Nil has none.
 func Of(root *yaml.Node, from string) Values {
 	var v Values
 	if root == nil || root.Kind != yaml.MappingNode {
@@ -55,7 +55,7 @@ func Of(root *yaml.Node, from string) Values {
 	return v
 }
 
-// Over are these settings with those of others in the place of equal keys.
+// Over returns these settings and those of others, which replace the values of equal keys.
 func (v Values) Over(others Values) Values {
 	v.all = slices.Clone(v.all)
 	for _, o := range others.all {
@@ -75,7 +75,7 @@ func (v *Values) Set(key string, to any, from string) error {
 	return nil
 }
 
-// Has tells whether somebody gave one of the keys.
+// Has reports whether somebody gave one of the keys.
 func (v Values) Has(keys ...string) bool {
 	return slices.ContainsFunc(v.all, func(x value) bool { return slices.Contains(keys, x.key) })
 }
@@ -89,7 +89,7 @@ func (v *Values) set(key string, node *yaml.Node, from string) {
 	v.all = append(v.all, x)
 }
 
-// Keys are those that have a value.
+// Keys returns the keys that have a value.
 func (v Values) Keys() []string {
 	keys := make([]string, len(v.all))
 	for i, x := range v.all {
@@ -106,8 +106,8 @@ func (v Values) edits() []yamledit.Edit {
 	return edits
 }
 
-// Read is the program's view of the values, with the defaults of the rest. All faults are
-// in the error, each with the key and who gave it.
+// Read returns the program's view of the values, with the defaults of the rest. The error
+// contains all faults, each with the key and where it was given.
 func (v Values) Read(p program.Program) (program.Settings, error) {
 	text, err := yamledit.Apply("settings", "", v.edits())
 	if err != nil {
@@ -140,7 +140,7 @@ func (v Values) blame(err error) error {
 	return errors.Join(list...)
 }
 
-// mentions tells whether a fault is about a key: "redis.db: ...", "settings:3: redis.db: ...".
+// mentions reports whether a fault is about a key: "redis.db: ...", "settings:3: redis.db: ...".
 func mentions(fault, key string) bool {
 	for part := range strings.SplitSeq(fault, ": ") {
 		if part == key || strings.HasPrefix(part, key+"[") {
@@ -150,5 +150,5 @@ func mentions(fault, key string) bool {
 	return false
 }
 
-// Text is a file of the values alone.
+// Text returns a file that contains only the values.
 func (v Values) Text() (string, error) { return yamledit.Apply("settings", "", v.edits()) }

@@ -18,11 +18,11 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// filterTokenPath is the file of a program that its filter.token_file names.
+// filterTokenPath is the path of the file that a program's filter.token_file names.
 func filterTokenPath(p program.Program) string { return p.ConfigDir() + "/filter.token" }
 
-// filter is the filter's description, and the host whose daemon all programs ask: the first,
-// as others may have filters of their own; false: there is none.
+// filter returns the filter's description, and the host whose daemon all programs ask: the
+// first, because others may have filters of their own; false: there is none.
 func (s *Site) filter() (program.Program, inventory.Host, bool) {
 	p, known := program.Of(s.Programs, inventory.RoleFilter)
 	with := s.Inventory.With(inventory.RoleFilter)
@@ -32,14 +32,14 @@ func (s *Site) filter() (program.Program, inventory.Host, bool) {
 	return p, with[0], true
 }
 
-// AsksFilter tells whether a program on a host asks a filter of the inventory.
+// AsksFilter reports whether a program on a host asks a filter of the inventory.
 func (s *Site) AsksFilter(h inventory.Host, p program.Program) bool {
 	_, _, there := s.filter()
 	given, err := s.given(h, p)
 	return err == nil && p.Servers.Filter && there && !given.Has("filter.url")
 }
 
-// Callers are the programs that ask the filter of a host, by tokens that it makes.
+// Callers returns the programs that ask the filter of a host, with tokens that the host makes.
 func (s *Site) Callers(h inventory.Host, p program.Program) []settings.Caller {
 	if _, at, _ := s.filter(); !p.Runs(inventory.RoleFilter) || at.Name != h.Name {
 		return nil
@@ -55,7 +55,7 @@ func (s *Site) Callers(h inventory.Host, p program.Program) []settings.Caller {
 	return callers
 }
 
-// filterOf says where a host's filter is, and whether it asks for a token.
+// filterOf returns where a host's filter is, and whether it requires a token.
 func (s *Site) filterOf(ctx context.Context, h inventory.Host) (at string, from inventory.Host, tokens bool, err error) {
 	p, from, _ := s.filter()
 	values, err := s.Settings(ctx, from, p, true)
@@ -81,7 +81,7 @@ func (s *Site) filterOf(ctx context.Context, h inventory.Host) (at string, from 
 }
 
 // FilterTokenFile is the step that brings the token for the filter to a host whose program
-// asks it. It writes none where the filter asks for none.
+// asks it. It writes none if the filter requires none.
 func (s *Site) FilterTokenFile(h inventory.Host, p program.Program, group string) step.Wish {
 	return step.NewWish("settings: token for the filter", func(ctx context.Context, at host.Host) (*step.Change, error) {
 		_, from, tokens, err := s.filterOf(ctx, h)

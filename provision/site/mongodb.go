@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// mongoOptions are those of the host that has the role.
+// mongoOptions returns the options of the host that has the role.
 func (s *Site) mongoOptions(h inventory.Host) (mongodb.Options, error) {
 	o := s.Inventory.MongoDB
 	bind, err := s.bind("mongodb.bind", h, o.Bind, func(s program.Servers) bool { return s.MongoDB })
@@ -33,7 +33,7 @@ func (s *Site) mongoOptions(h inventory.Host) (mongodb.Options, error) {
 	return options, err
 }
 
-// database is the archive's, as the settings for all hosts name it; "" is the default.
+// database returns the archive's database, from the settings for all hosts; "": the default.
 func (s *Site) database() string {
 	for _, p := range s.Programs {
 		if !p.Servers.MongoDB {
@@ -41,7 +41,7 @@ func (s *Site) database() string {
 		}
 		given, err := s.common(p)
 		if err != nil {
-			return "" // told where the settings are made
+			return "" // reported where the settings are made
 		}
 		read, err := given.Read(p)
 		if err != nil {
@@ -52,7 +52,7 @@ func (s *Site) database() string {
 	return ""
 }
 
-// moreDatabases are those of programs that keep all of their data there.
+// moreDatabases returns the databases of programs that keep all of their data there.
 func (s *Site) moreDatabases() []string {
 	var names []string
 	for _, p := range s.Programs {
@@ -63,9 +63,9 @@ func (s *Site) moreDatabases() []string {
 			}
 			given, err := s.given(h, p)
 			if err != nil {
-				continue // told where the settings are made
+				continue // reported where the settings are made
 			}
-			// What is missing in them is filled in by roles: their faults are told there.
+			// The error is ignored: roles fill in what is missing, and faults are reported there.
 			if read, _ := given.Read(on); read.Database != "" && !slices.Contains(names, read.Database) {
 				names = append(names, read.Database)
 			}
@@ -74,8 +74,8 @@ func (s *Site) moreDatabases() []string {
 	return names
 }
 
-// MongoDBSteps install the server on the host that has the role, and prove it. Its packages
-// come from a bundle of their own, if there is one.
+// MongoDBSteps returns the steps that install the server on the host that has the role, and
+// prove it. Its packages come from a bundle of their own, if there is one.
 func (s *Site) MongoDBSteps(h inventory.Host) ([]step.Step, error) {
 	packages, err := s.packages(source{h.Name, cmp.Or(s.Inventory.MongoDB.Bundle, s.Inventory.Packages.Bundle)})
 	if err != nil {
@@ -84,10 +84,10 @@ func (s *Site) MongoDBSteps(h inventory.Host) ([]step.Step, error) {
 	return s.mongo.Steps(packages), nil
 }
 
-// MongoDBPreflight are the proofs that its host is fit for it.
+// MongoDBPreflight returns the proofs that its host is fit for it.
 func (s *Site) MongoDBPreflight() []step.Step { return s.mongo.Preflight() }
 
-// Archived tells whether a program on a host has an archive.
+// Archived reports whether a program on a host has an archive.
 func (s *Site) Archived(h inventory.Host, p program.Program) bool {
 	given, err := s.given(h, p)
 	inv := s.Inventory
@@ -97,8 +97,8 @@ func (s *Site) Archived(h inventory.Host, p program.Program) bool {
 // unknown stands for a password that is made later in a run, or that a plan cannot know.
 const unknown = "not-made-yet"
 
-// archive is the URI of the archive for a host, "" for none, and where it comes from.
-// early takes one whose password has not been made yet.
+// archive returns the URI of the archive for a host, "" for none, and where it comes from.
+// early accepts one whose password has not been made yet.
 func (s *Site) archive(ctx context.Context, h inventory.Host, early bool) (uri, from string, err error) {
 	m := s.Inventory.MongoDB
 	switch with := s.Inventory.With(inventory.RoleMongoDB); {
@@ -117,7 +117,7 @@ func (s *Site) archive(ctx context.Context, h inventory.Host, early bool) (uri, 
 	return "", "", nil
 }
 
-// uris are those that the host of the archive has told.
+// uris are the URIs that the host of the archive has given.
 type uris struct {
 	mu   sync.Mutex
 	have map[string]string
@@ -161,7 +161,7 @@ func (s *Site) unknownURI(local bool, with inventory.Host) string {
 	return "mongodb://" + mongodb.DaemonUser + ":" + unknown + "@" + s.mongo.Address(local, with.Address) + "/"
 }
 
-// learn keeps the password of a URI out of what is shown.
+// learn makes the Masker hide the password of a URI.
 func (s *Site) learn(uri string) {
 	u, err := url.Parse(uri)
 	if err != nil || u.User == nil { // the form with several hosts, or a malformed one

@@ -9,14 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// mysqlOptions are those of the host that has the role.
+// mysqlOptions returns the options of the host that has the role.
 func (s *Site) mysqlOptions(h inventory.Host) (mysql.Options, error) {
 	o := s.Inventory.MySQL
 	bind, err := s.bind("mysql.bind", h, o.Bind, func(p program.Servers) bool { return p.MySQL })
 	return mysql.Options{Port: o.Port, Bind: bind, Adopt: o.Adopt}, err
 }
 
-// MySQLSteps install the server on the host that has the role, and prove it.
+// MySQLSteps returns the steps that install the server on the host that has the role, and prove it.
 func (s *Site) MySQLSteps(h inventory.Host) ([]step.Step, error) {
 	packages, err := s.Packages(h)
 	if err != nil {
@@ -25,17 +25,17 @@ func (s *Site) MySQLSteps(h inventory.Host) ([]step.Step, error) {
 	return append([]step.Step{apt.Ready()}, s.mysql.Steps(packages)...), nil
 }
 
-// SharesMySQL tells whether a program on a host has filters in the MariaDB of the role.
+// SharesMySQL reports whether a program on a host has filters in the MariaDB of the role.
 func (s *Site) SharesMySQL(h inventory.Host, p program.Program) bool {
 	given, err := s.given(h, p)
 	return err == nil && p.Servers.MySQL && s.mysql != nil && !given.Has("mysql.addr")
 }
 
-// mysqlPasswordPath is the file of a program that its mysql.password_file names.
+// mysqlPasswordPath is the path of the file that a program's mysql.password_file names.
 func mysqlPasswordPath(p program.Program) string { return p.ConfigDir() + "/mysql.password" }
 
 // MySQLPasswordFile is the step that brings the password of MariaDB to a host whose program
-// shares it.
+// uses it.
 func (s *Site) MySQLPasswordFile(p program.Program, group string) step.Wish {
 	return secret.PasswordFile("MySQL", mysqlPasswordPath(p), group, s.mysqlPassword)
 }

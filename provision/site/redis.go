@@ -19,15 +19,15 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// redisOptions are those of the host that has the role.
+// redisOptions returns the options of the host that has the role.
 func (s *Site) redisOptions(h inventory.Host) (redis.Options, error) {
 	o := s.Inventory.Redis
 	bind, err := s.bind("redis.bind", h, o.Bind, func(p program.Servers) bool { return p.Redis })
 	return redis.Options{Package: o.Package, Port: o.Port, Bind: bind, MaxMemory: o.MaxMemory, AppendFsync: o.AppendFsync, Adopt: o.Adopt}, err
 }
 
-// bind are the addresses for a server that other hosts call: those given, else the host's
-// own where there are callers beside it.
+// bind returns the addresses on which a server listens for other hosts: those given, or else
+// the host's own address if other hosts call the server.
 func (s *Site) bind(key string, h inventory.Host, given []string, calls func(program.Servers) bool) ([]string, error) {
 	if len(given) > 0 {
 		return given, nil
@@ -44,8 +44,8 @@ func (s *Site) bind(key string, h inventory.Host, given []string, calls func(pro
 	return nil, nil
 }
 
-// knownPassword asks the hosts that call it for the password of a Redis server that was lost: with
-// the same one their daemons reach the new server, and put back what they remember.
+// knownPassword asks the hosts that call Redis for the password of a server that was lost: with
+// the same password, their daemons reach the new server and restore what they remember.
 func (s *Site) knownPassword(ctx context.Context) (string, error) {
 	for _, p := range s.Programs {
 		for _, h := range s.with(p) {
@@ -72,7 +72,7 @@ func (s *Site) knownPassword(ctx context.Context) (string, error) {
 	return "", secret.ErrNoPassword
 }
 
-// once asks a host for the password of its server, until it has one.
+// once returns a function that asks a host for its server's password, and keeps the first one.
 func (s *Site) once(h inventory.Host, ask func(context.Context, host.Host) (string, error)) func(context.Context) (string, error) {
 	var mu sync.Mutex
 	var have string
@@ -93,7 +93,7 @@ func (s *Site) once(h inventory.Host, ask func(context.Context, host.Host) (stri
 	}
 }
 
-// RedisSteps install the server on the host that has the role, and prove it.
+// RedisSteps returns the steps that install the server on the host that has the role, and prove it.
 func (s *Site) RedisSteps(h inventory.Host) ([]step.Step, error) {
 	packages, err := s.Packages(h)
 	if err != nil {
@@ -102,29 +102,29 @@ func (s *Site) RedisSteps(h inventory.Host) ([]step.Step, error) {
 	return append([]step.Step{apt.Ready()}, s.redis.Steps(packages)...), nil
 }
 
-// Shares tells whether a program on a host calls the Redis of the role.
+// Shares reports whether a program on a host calls the Redis of the role.
 func (s *Site) Shares(h inventory.Host, p program.Program) bool {
 	given, err := s.given(h, p)
 	elsewhere := given.Has("redis.addrs", "redis.url") || p.Servers.Store == "redis" && given.Has("store")
 	return err == nil && p.Servers.Redis && s.redis != nil && !elsewhere
 }
 
-// PasswordPath is the file of a program that its redis.password_file names.
+// PasswordPath is the path of the file that a program's redis.password_file names.
 func PasswordPath(p program.Program) string { return p.ConfigDir() + "/redis.password" }
 
 // PasswordFile is the step that brings the password of Redis to a host whose program
-// shares it.
+// uses it.
 func (s *Site) PasswordFile(p program.Program, group string) step.Wish {
 	return secret.PasswordFile("Redis", PasswordPath(p), group, s.password)
 }
 
-// ClosePlain is the step after which Redis speaks TLS alone. hosts are those of the run: in
+// ClosePlain is the step after which Redis accepts only TLS. hosts are those of the run: in
 // a plan they count as done.
 func (s *Site) ClosePlain(hosts []inventory.Host) step.Wish {
 	return s.redis.ClosePlain(func(ctx context.Context) (string, error) { return s.plainCaller(ctx, hosts) })
 }
 
-// plainCaller says which host calls Redis without TLS still, "" for none.
+// plainCaller describes a host that still calls Redis without TLS, "" if there is none.
 func (s *Site) plainCaller(ctx context.Context, hosts []inventory.Host) (string, error) {
 	for _, p := range s.Programs {
 		for _, h := range s.with(p) {

@@ -11,14 +11,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/settings"
 )
 
-// given are the settings that people wrote for a program on a host.
+// given returns the settings that people wrote for a program on a host.
 func (s *Site) given(h inventory.Host, p program.Program) (settings.Values, error) {
 	v, err := s.common(p)
 	_, prefix := s.Inventory.Own(p.Section)
 	return v.Over(settings.Of(h.Own(p.Section).Settings, s.Inventory.From()+", "+prefix+"settings of host "+h.Name)), err
 }
 
-// common are the settings that people wrote for a program on all hosts.
+// common returns the settings that people wrote for a program on all hosts.
 func (s *Site) common(p program.Program) (settings.Values, error) {
 	var v settings.Values
 	own, prefix := s.Inventory.Own(p.Section)
@@ -31,8 +31,8 @@ func (s *Site) common(p program.Program) (settings.Values, error) {
 	return v.Over(settings.Of(own.Settings, s.Inventory.From()+", "+prefix+"settings")), nil
 }
 
-// Settings are those of a program for a host: what people wrote, and what follows from
-// roles. early takes a password of the archive that has not been made yet.
+// Settings returns those of a program for a host: what people wrote, and what follows from
+// roles. early accepts a password of the archive that has not been made yet.
 func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program, early bool) (settings.Values, error) {
 	v, err := s.given(h, p)
 	if err != nil {
@@ -100,13 +100,13 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 	return v, errors.Join(failed...)
 }
 
-// Needs are the packages that the settings of a program on a host want there.
+// Needs returns the packages that the settings of a program require on a host.
 func (s *Site) Needs(h inventory.Host, p program.Program) []string {
 	given, err := s.given(h, p)
 	if err != nil {
-		return nil // told where the settings are made
+		return nil // reported where the settings are made
 	}
-	// What is missing in them is filled in by roles: their faults are told there.
+	// The error is ignored: roles fill in what is missing, and faults are reported there.
 	read, _ := given.Read(p)
 	return read.Packages
 }

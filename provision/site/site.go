@@ -31,25 +31,25 @@ type Options struct {
 	Programs  []program.Program
 	// Tokens are those of the operator's tokens files, by program; none: there is no file.
 	Tokens map[string]configs.Tokens
-	// DryRun: a plan is made. Offline: no host may be asked.
+	// DryRun: a plan is made. Offline: no host may be contacted.
 	DryRun, Offline bool
 	// Dir is the folder of the toolkit's own files on this machine.
 	Dir string
-	// Renew: certificates made before it are renewed.
+	// Renew: certificates made before this time are renewed.
 	Renew  time.Time
 	Getenv func(string) string
 	Masker *secret.Masker
-	// Visit does something on a host that need not be one of the run.
+	// Visit does something on a host that need not be part of the run.
 	Visit func(ctx context.Context, h inventory.Host, do func(host.Host) error) error
 }
 
-// Site is one run's. It is safe for concurrent use.
+// Site belongs to one run. It is safe for concurrent use.
 type Site struct {
 	Options
 	redis    *redis.Server // nil: no host has the role
 	password func(context.Context) (string, error)
 	mysql    *mysql.Server // nil: no host has the role
-	// mysqlPassword is that of the daemons' user.
+	// mysqlPassword returns the password of the daemons' user.
 	mysqlPassword func(context.Context) (string, error)
 	mongo         *mongodb.Server // nil: no host has the role
 	certs         *pki.Certificates
@@ -63,7 +63,7 @@ type Site struct {
 // source is where the packages of a host come from: a bundle at path, "" for repositories.
 type source struct{ host, path string }
 
-// New says what is wrong with the inventory's words on servers. Close ends the Site.
+// New returns an error if the inventory's words on servers are wrong. Close ends the Site.
 func New(o Options) (*Site, error) {
 	s := &Site{Options: o, certs: pki.New(Certificates(o)), bundles: map[string]*apt.Bundle{}, systems: map[source]*apt.System{}}
 	inv := o.Inventory
@@ -108,7 +108,7 @@ func New(o Options) (*Site, error) {
 	return s, nil
 }
 
-// Certificates say where certificates come from.
+// Certificates returns options that say where certificates come from.
 func Certificates(o Options) pki.Options {
 	c := o.Inventory.TLS
 	dir := c.Dir
@@ -127,8 +127,8 @@ func (s *Site) Close() error {
 	return errors.Join(failed...)
 }
 
-// OpenBundles opens those of the inventory, so that a damaged one is told before a host is
-// touched.
+// OpenBundles opens the bundles of the inventory, so that a damaged one is reported before a
+// host is touched.
 func (s *Site) OpenBundles() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *Site) OpenBundles() error {
 	return nil
 }
 
-// bundle opens one, once; nil for the path "". The lock is held.
+// bundle opens a bundle, once; nil for the path "". The lock must be held.
 func (s *Site) bundle(path string) (*apt.Bundle, error) {
 	if path == "" || s.bundles[path] != nil {
 		return s.bundles[path], nil
@@ -152,8 +152,8 @@ func (s *Site) bundle(path string) (*apt.Bundle, error) {
 	return b, err
 }
 
-// Packages is how they get on a host. It is the same for all of the host's steps, which
-// then refresh its lists once.
+// Packages returns how packages get on a host. It is the same for all of the host's steps,
+// which then refresh its lists once.
 func (s *Site) Packages(h inventory.Host) (*apt.System, error) {
 	return s.packages(source{h.Name, s.Inventory.Packages.Bundle})
 }
@@ -171,16 +171,16 @@ func (s *Site) packages(from source) (*apt.System, error) {
 	return s.systems[from], nil
 }
 
-// On is a program as a host runs it, whose roles go together.
+// On returns a program as a host runs it. The host's roles must go together.
 func (s *Site) On(h inventory.Host, p program.Program) program.Program {
 	on, err := p.For(h.Roles)
 	if err != nil {
-		panic(err) // it was told when the inventory was opened
+		panic(err) // this was reported when the inventory was opened
 	}
 	return on
 }
 
-// callers are the hosts with a program that calls such a server.
+// callers returns the hosts that run a program whose servers satisfy calls.
 func (s *Site) callers(calls func(program.Servers) bool) []inventory.Host {
 	return slices.DeleteFunc(slices.Clone(s.Inventory.Hosts), func(h inventory.Host) bool {
 		return !slices.ContainsFunc(s.Programs, func(p program.Program) bool {
@@ -189,7 +189,7 @@ func (s *Site) callers(calls func(program.Servers) bool) []inventory.Host {
 	})
 }
 
-// with are the hosts that run a program.
+// with returns the hosts that run a program.
 func (s *Site) with(p program.Program) []inventory.Host {
 	return slices.DeleteFunc(slices.Clone(s.Inventory.Hosts), func(h inventory.Host) bool { return !slices.ContainsFunc(p.Roles, h.Has) })
 }

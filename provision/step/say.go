@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Voice takes what steps tell people while they run. Warnings are shown again at the
+// Voice receives what steps tell people while they run. Warnings are shown again at the
 // end of the run.
 type Voice func(text string, warning bool)
 
@@ -17,10 +17,10 @@ func WithVoice(ctx context.Context, v Voice) context.Context {
 }
 
 // Say tells people how far a step is: "apt: waiting for the lock that unattended-upgr
-// holds". Without a voice it is lost.
+// holds". Without a voice the message is discarded.
 func Say(ctx context.Context, format string, args ...any) { say(ctx, false, format, args...) }
 
-// Warn tells people what they should see to and what stops nothing.
+// Warn tells people about something that they should see to but that stops nothing.
 func Warn(ctx context.Context, format string, args ...any) { say(ctx, true, format, args...) }
 
 func say(ctx context.Context, warning bool, format string, args ...any) {

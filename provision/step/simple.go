@@ -6,13 +6,13 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// NewWish is the wish whose Look is a function. One that keeps something from Look to
-// Undo is a type of its own.
+// NewWish returns the wish whose Look is a function. A wish that keeps something from Look
+// to Undo needs a type of its own.
 func NewWish(title string, look func(ctx context.Context, h host.Host) (*Change, error)) Wish {
 	return wish{Named(title), look}
 }
 
-// NewProof is the proof whose Prove is a function.
+// NewProof returns the proof whose Prove is a function.
 func NewProof(title string, prove func(ctx context.Context, h host.Host) error) Proof {
 	return proof{Named(title), prove}
 }
@@ -20,7 +20,7 @@ func NewProof(title string, prove func(ctx context.Context, h host.Host) error) 
 // Named gives the types that embed it a title.
 type Named string
 
-// Title is the name.
+// Title returns the name.
 func (n Named) Title() string { return string(n) }
 
 type wish struct {

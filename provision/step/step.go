@@ -1,6 +1,6 @@
-// Package step is the form of everything that the toolkit does to a host: look first,
+// Package step defines the form of everything that the toolkit does to a host: look first,
 // then change only what differs. The same steps make a plan and a deployment, so that
-// the two cannot disagree. What runs steps on many hosts is package fleet.
+// the two cannot disagree. Package fleet runs steps on many hosts.
 package step
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// Step is one thing that shall be so on a host. It is a [Wish] or a [Proof], and its
+// Step is one thing that should be so on a host. It is a [Wish] or a [Proof], and its
 // methods are called by one goroutine at a time.
 type Step interface {
 	// Title is short, lower case and without the host: "redis: package".
@@ -19,10 +19,10 @@ type Step interface {
 // Wish is a step that changes what differs.
 type Wish interface {
 	Step
-	// Look compares the host with the wish without changing anything, as a plan does
-	// too: also on a host where steps before it have not been applied (a package that
-	// does not exist yet, a user that does not exist). Nil and no error: as wished. It is
-	// asked again after the change was applied and must then return nil, unless that
+	// Look compares the host with the wish without changing anything. A plan calls it
+	// too, even on a host where earlier steps have not been applied (a package or a user
+	// that does not exist yet). It returns nil and no error if the host is as wished. It is
+	// called again after the change was applied and must then return nil, unless that
 	// change is an act.
 	Look(ctx context.Context, h host.Host) (*Change, error)
 }
@@ -31,9 +31,9 @@ type Wish interface {
 type Undoer interface {
 	Wish
 	// Undo is called when this step or a later one of the same host fails after Apply of
-	// this step's change was begun: in the opposite order, with a context that has not
-	// ended. It brings back what was there before. Its first result tells what it did,
-	// for people; "": nothing, as it has been brought back already, or is to stay.
+	// this step's change was begun. Steps are undone in reverse order, with a context that has
+	// not ended. Undo restores what was there before. Its first result says what it did, for
+	// people; "": nothing, because it has been restored already, or must stay.
 	Undo(ctx context.Context, h host.Host, cause error) (string, error)
 }
 
@@ -51,14 +51,14 @@ type Change struct {
 	// Diff shows text that will change, as `diff -u` does, with secrets masked. "" where
 	// there is no text.
 	Diff string
-	// Apply makes it so. It may be called again after it has failed half way.
+	// Apply makes the change. It may be called again after it failed halfway.
 	Apply func(ctx context.Context) error
-	// Act is that Apply does something rather than brings about a state, such as a restart
-	// that was asked for: Look returns a Change each time, and is not asked again.
+	// Act means that Apply does something, such as a requested restart, rather than bring about
+	// a state: Look returns a Change each time, and is not called again.
 	Act bool
 }
 
-// Applied is the change with another way to apply it, for a step that wraps another's.
+// Applied returns the change with another Apply, for a step that wraps another one.
 func (c *Change) Applied(apply func(ctx context.Context) error) *Change {
 	with := *c
 	with.Apply = apply

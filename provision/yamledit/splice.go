@@ -8,13 +8,13 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// pair is a key with its value, and where they stand.
+// pair is a key with its value, and the section that contains them.
 type pair struct {
 	key, value *yaml.Node
 	parent     *yaml.Node
 }
 
-// find goes down the path as far as keys are there.
+// find follows the path as far as its keys exist.
 func find(root *yaml.Node, path []string) []pair {
 	var found []pair
 	for section := root; section != nil && len(found) < len(path); {
@@ -62,7 +62,7 @@ func apply(file, text string, e Edit) (string, error) {
 	case !whole && last.value.Kind != yaml.MappingNode && !isNull(last.value):
 		return "", fmt.Errorf("%s:%d: %s: want keys and values", file, last.key.Line, strings.Join(path[:len(found)], "."))
 	}
-	// A section in braces is rewritten as lines, from the outermost such one.
+	// A section in braces is rewritten as lines, starting with the outermost one.
 	for i, p := range found[:min(len(found), len(path)-1)] {
 		if p.value.Kind == yaml.MappingNode && p.value.Style&yaml.FlowStyle != 0 {
 			return replace(text, root, p, render(path[i:i+1], changed(p.value, path[i+1:], e.Value), p.key.Column-1)), nil
@@ -83,7 +83,7 @@ func apply(file, text string, e Edit) (string, error) {
 	return insert(text, lastLine(text, root, end), render(path[len(found):], e.Value, end.key.Column-1)), nil
 }
 
-// changed is a copy of a section in which the key path has a value.
+// changed returns a copy of a section in which the key at path has a value; nil removes the key.
 func changed(section *yaml.Node, path []string, value *yaml.Node) *yaml.Node {
 	c := Plain(section)
 	c.Style &^= yaml.FlowStyle
@@ -136,7 +136,7 @@ func render(path []string, value *yaml.Node, indent int) []string {
 	return all
 }
 
-// keepComment puts what somebody wrote behind a value behind the new one.
+// keepComment puts the comment that follows the old value after the new one.
 func keepComment(p pair, rendered []string) []string {
 	comment := p.value.LineComment
 	if comment == "" {
@@ -148,13 +148,13 @@ func keepComment(p pair, rendered []string) []string {
 	return rendered
 }
 
-// replace puts other lines in the place of those of a pair.
+// replace replaces the lines of a pair with others.
 func replace(text string, root *yaml.Node, p pair, with []string) string {
 	all := lines(text)
 	return strings.Join(slices.Replace(all, p.key.Line-1, lastLine(text, root, p), with...), "")
 }
 
-// insert puts lines after the line after, which counts from 1.
+// insert inserts lines after line number after, which counts from 1.
 func insert(text string, after int, what []string) string {
 	all := lines(text)
 	if after > 0 && !strings.HasSuffix(all[after-1], "\n") {
@@ -163,7 +163,7 @@ func insert(text string, after int, what []string) string {
 	return strings.Join(slices.Insert(all, after, what...), "")
 }
 
-// lastLine is the number of the last line of a pair. Comments and blank lines after it
+// lastLine returns the number of the last line of a pair. Comments and blank lines after it
 // belong to what follows.
 func lastLine(text string, root *yaml.Node, p pair) int {
 	all := lines(text)
@@ -184,7 +184,7 @@ func lastLine(text string, root *yaml.Node, p pair) int {
 	return end
 }
 
-// nextLine is the line of the first node after a pair, 0 without one.
+// nextLine returns the line of the first node after a pair, 0 if there is none.
 func nextLine(n *yaml.Node, p pair) int {
 	least := 0
 	for _, child := range n.Content {
@@ -202,5 +202,5 @@ func nextLine(n *yaml.Node, p pair) int {
 	return least
 }
 
-// lines cuts a text after each line end.
+// lines splits a text after each line end.
 func lines(text string) []string { return slices.Collect(strings.Lines(text)) }

@@ -12,22 +12,22 @@ import (
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
-// Edit is one key that shall have a value.
+// Edit is one key and the value that it should have.
 type Edit struct {
 	// Key is the whole key: redis.addrs is addrs in the section redis.
 	Key string
-	// Value is what it shall have; nil: it shall not be there.
+	// Value is the value that it should have; nil removes the key.
 	Value *yaml.Node
 }
 
-// Leaf is a key that has a value of its own: a text, a number, a list, but no section.
+// Leaf is a key that has a value of its own: a text, a number, a list, but not a section.
 type Leaf struct {
 	Key   string
 	Value *yaml.Node
 	Line  int
 }
 
-// Parse returns the root of a file that holds one map, nil if it holds nothing. Errors
+// Parse returns the root of a file that contains one map, nil if the file is empty. Errors
 // name file and line.
 func Parse(file, text string) (*yaml.Node, error) {
 	root, err := strict.Parse(file, []byte(text))
@@ -49,10 +49,10 @@ func Parse(file, text string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// most is how many values a file may have, those that anchors repeat counted each time.
+// most is how many values a file may have; those that anchors repeat count each time.
 const most = 100_000
 
-// odd finds a key that is no text. It stops when the budget is used up.
+// odd finds a key that is not a text. It stops when the budget is used up.
 func odd(n *yaml.Node, budget *int) *yaml.Node {
 	if *budget--; *budget < 0 {
 		return nil
@@ -96,8 +96,8 @@ func leaves(section *yaml.Node, path string) []Leaf {
 	return all
 }
 
-// Apply makes the edits in text. What they do not name stays to the letter; a text in
-// which that cannot be done is refused.
+// Apply makes the edits in text. It leaves everything else exactly as it is, and refuses a
+// text in which that is impossible.
 func Apply(file, text string, edits []Edit) (string, error) {
 	before, err := Parse(file, text)
 	if err != nil {
@@ -136,7 +136,7 @@ func verify(file string, before, after []Leaf, edits []Edit, edited map[string]b
 	return nil
 }
 
-// Equal tells whether two values say the same, whatever their layout.
+// Equal reports whether two values are the same, whatever their layout.
 func Equal(a, b *yaml.Node) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -153,7 +153,7 @@ func Equal(a, b *yaml.Node) bool {
 	return true
 }
 
-// Plain is a copy of a value without comments, anchors and places.
+// Plain returns a copy of a value without comments, anchors and positions.
 func Plain(n *yaml.Node) *yaml.Node {
 	n = resolve(n)
 	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value}
@@ -163,7 +163,7 @@ func Plain(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// Value is the node of a text, number, list or map of Go.
+// Value returns the node of a text, number, list or map of Go.
 func Value(v any) (*yaml.Node, error) {
 	data, err := yaml.Dump(v, yaml.WithV3Defaults())
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// browserPages is how many pages a run loads by browsers: one takes as long as a thousand without.
+// browserPages is the number of pages that a run loads: one page takes as long with a browser as a
+// thousand without.
 const browserPages = 40
 
-// Browser measures pages that a browser loads, whose script asks for data, beside the same pages without one. The
-// processor time is of the program alone, without that of its browsers.
+// Browser measures pages whose script requests data, loaded with a browser and, for comparison,
+// without one. The processor time is that of the program alone, without its browsers.
 func Browser(o Options, out *report.Part) error {
 	o.report = out
 	return o.with(func(string) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// Crawl measures the crawler beside colly on the same site of linked pages, of which each stores all.
+// Crawl measures the crawler beside colly on the same site of linked pages. Each stores all pages.
 func Crawl(o Options, out *report.Part) error {
 	o.report = out
 	return o.with(func(string) error {

@@ -1,6 +1,6 @@
-// Package downloads measures the downloader: downloads a second beside a plain Go client and beside
-// colly on the same pages, calls of the store for each task, and what queued tasks cost. It measures
-// the program as it is built, over its HTTP API and its metrics, and knows nothing of its inside.
+// Package downloads measures the downloader: downloads per second, compared with a plain Go client
+// and with colly on the same pages, store calls per task, and the cost of queued tasks. It measures
+// the program as built, through its HTTP API and its metrics, and knows nothing of its internals.
 package downloads
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// Arguments of this program that make it Site or Plain.
+// Arguments that make this program run Site or Plain.
 const (
 	SiteArg  = "download-site"
 	PlainArg = "download-plain"
@@ -25,10 +25,10 @@ const (
 
 // Options of a run.
 type Options struct {
-	Runs  int    // of which the median counts
+	Runs  int    // their median counts
 	Dir   string // scratch folder, on the disk that is measured
-	Pages int    // of one run
-	Tasks int    // that are queued at most
+	Pages int    // in one run
+	Tasks int    // the most that are queued
 	// Before is another build of the program, which is measured in turn with this one; "": none.
 	Before string
 
@@ -37,7 +37,7 @@ type Options struct {
 	port          int
 }
 
-// perWorker is how many downloads one worker has at once, as is the default of the program.
+// perWorker is the number of downloads that one worker runs at once, the default of the program.
 const perWorker = 100
 
 // Run measures downloads beside a plain client, colly and Scrapy, and what queued tasks cost.
@@ -46,7 +46,7 @@ func Run(o Options, out *report.Part) error {
 	return o.with(func(self string) error { return errors.Join(o.beside(self), o.queued()) })
 }
 
-// with builds what is measured, and has a site while measure runs.
+// with builds the programs to be measured, and runs a site while measure runs.
 func (o *Options) with(measure func(self string) error) (err error) {
 	o.binary, o.colly = filepath.Join(o.Dir, "uridownloader"), filepath.Join(o.Dir, "collybench")
 	for _, args := range [][]string{
@@ -54,7 +54,7 @@ func (o *Options) with(measure func(self string) error) (err error) {
 		{"build", "-C", "client/collystorage", "-o", o.colly, "./bench"},
 	} {
 		build := exec.Command("go", args...)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as releases are
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as for releases
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
@@ -88,7 +88,7 @@ func (o *Options) with(measure func(self string) error) (err error) {
 type measured struct {
 	rate   float64 // pages a second
 	cpu    float64 // milliseconds of processor time a page
-	memory float64 // the most that it had, bytes
+	memory float64 // peak, bytes
 }
 
 // contestant is a program that is measured beside others.
@@ -97,7 +97,7 @@ type contestant struct {
 	measure func(concurrency int) (measured, error)
 }
 
-// beside runs the programs in turn, so that what else the machine does meets all of them.
+// beside runs the programs in turn, so that other load on the machine affects all of them.
 func (o Options) beside(self string) error {
 	list := filepath.Join(o.Dir, "uris")
 	if err := os.WriteFile(list, []byte(pages(o.port, o.Pages)), 0o600); err != nil {
@@ -141,7 +141,8 @@ func head(share string) []string {
 	return []string{"program", "at once", "CPU a page", share, "pages/s", "most memory"}
 }
 
-// inTurn adds the medians of programs that were run in turn, and tells of each run as what; shares are of the first one's rate.
+// inTurn runs the programs in turn, reports each run under the name what, and adds their medians to
+// t. Shares are relative to the rate of the first program.
 func (o Options) inTurn(t *report.Table, what string, programs []contestant, concurrency int) error {
 	all := make([][]measured, len(programs))
 	for range o.Runs {
@@ -170,7 +171,7 @@ func (o Options) inTurn(t *report.Table, what string, programs []contestant, con
 	return nil
 }
 
-// cpu shows processor time in three digits or so.
+// cpu formats processor time with about three digits.
 func cpu(milliseconds float64) string {
 	if milliseconds < 1 {
 		return fmt.Sprintf("%.3f ms", milliseconds)

@@ -22,9 +22,9 @@ var counted = []struct{ name, metric string }{
 
 const allCalls = "uridownloader_store_request_duration_seconds_count"
 
-// runOwn has the program download the pages of one job. The clock runs from the moment in which
-// the job is turned on, with all of its tasks waiting, until the last result is durable.
-// It adds to perCall, if that is not nil, the calls of the store for each task, by name and downloads at once.
+// runOwn makes the program download the pages of one job. The clock runs from the moment when the
+// job is turned on, with all of its tasks waiting, until the last result is durable. If perCall is
+// not nil, runOwn adds to it the store calls per task, by name and number of downloads at once.
 func (o Options) runOwn(concurrency int, perCall map[string]map[int][]float64) (measured, error) {
 	return o.runJob(concurrency, "name: bench\nsetting: {delay: 0s, concurrency: 100, dispatch: 100000}\n", pages(o.port, o.Pages), perCall)
 }
@@ -70,7 +70,7 @@ func (o Options) runJob(concurrency int, job, list string, perCall map[string]ma
 			others += value - before[name]
 		}
 	}
-	others -= after[countsOf] - before[countsOf] // of this program's own questions
+	others -= after[countsOf] - before[countsOf] // this benchmark's own requests
 	for _, c := range counted {
 		value := after[c.metric] - before[c.metric]
 		switch {
@@ -89,8 +89,8 @@ func (o Options) runJob(concurrency int, job, list string, perCall map[string]ma
 
 const countsOf = allCalls + `{call="counts"}`
 
-// queued measures what tasks cost that wait: the time to add them and to hand 7,000 of them out, memory
-// and disk. The job's lane is one that no worker serves, so that what is handed out stays.
+// queued measures the cost of waiting tasks: the time to add them and to hand 7,000 of them out,
+// memory and disk. No worker serves the job's lane, so that tasks stay once they are handed out.
 func (o Options) queued() error {
 	t := report.Table{{"tasks in the store", "added a second", "7,000 handed out in", "memory of the process", "bytes of disk a task"}}
 	const some = 7000

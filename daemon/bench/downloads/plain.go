@@ -16,9 +16,10 @@ import (
 	"time"
 )
 
-// Plain is what the downloader is held against, in a process of its own: net/http and no more. So many
-// goroutines fetch pages; one writer appends the bodies to a file, and each of them is synced before
-// the goroutine that brought it goes on: those that wait together share a sync. It prints a took.
+// Plain is the baseline for the downloader, in a process of its own: net/http and no more. One
+// goroutine for each download at once fetches pages; one writer appends the bodies to a file. A
+// goroutine goes on when its body is synced; bodies that wait together share a sync. Plain prints a
+// took.
 func Plain(args []string) error {
 	flags := flag.NewFlagSet("plain", flag.ContinueOnError)
 	list := flags.String("uris", "", "`file` with a URI a line")
@@ -73,13 +74,13 @@ func Plain(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(took{Seconds: spent.Seconds(), Pages: len(uris)})
 }
 
-// took is what the processes print that are measured beside the downloader.
+// took is the output of the processes that are measured beside the downloader.
 type took struct {
 	Seconds float64 `json:"seconds"`
 	Pages   int     `json:"pages"`
 }
 
-// write is a page, and who waits for it.
+// write is a page, with the channel on which its goroutine waits.
 type write struct {
 	uri  string
 	body []byte
@@ -103,7 +104,7 @@ func fetchPage(client *http.Client, uri string, writes chan<- write) error {
 	return <-w.done
 }
 
-// appendAll writes what comes, and syncs what came together once.
+// appendAll writes the pages that arrive, and syncs pages that arrived together only once.
 func appendAll(f *os.File, writes <-chan write) error {
 	var buf bytes.Buffer
 	for first := range writes {

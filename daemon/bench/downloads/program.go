@@ -52,7 +52,7 @@ func (o Options) start(concurrency int, env ...string) (*program, error) {
 	return nil, errors.Join(fmt.Errorf("%s: not ready after 30 s", p.url), p.kill())
 }
 
-// end stops the program in good order.
+// end stops the program gracefully.
 func (p *program) end() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -65,11 +65,11 @@ func (p *program) stop() error { return errors.Join(p.end(), os.RemoveAll(p.dir)
 
 func (p *program) kill() error {
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // says that it was killed
+	_ = p.cmd.Wait() // reports that it was killed
 	return os.RemoveAll(p.dir)
 }
 
-// call calls the program, and decodes its answer into v, if that is not nil.
+// call sends a request to the program, and decodes its answer into v unless v is nil.
 func (p *program) call(method, path, media, body string, v any) (err error) {
 	req, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *program) call(method, path, media, body string, v any) (err error) {
 	return json.Unmarshal(text, v)
 }
 
-// addJob makes a job that is off, as YAML says, with those URIs.
+// addJob makes the job that the YAML text describes, and turns it off.
 func (p *program) addJob(job string) error {
 	if err := p.call(http.MethodPost, "/api/v1/jobs", "application/yaml", job, nil); err != nil {
 		return err
@@ -112,8 +112,9 @@ func (p *program) resume() error {
 	return p.call(http.MethodPost, "/api/v1/jobs/bench/resume", "", "", nil)
 }
 
-// until waits for n tasks of the job in a state. Each look takes processor time of the program, so that there are few: the
-// next one comes after a tenth of what is left at the rate so far, or an eighth of what has passed if that is less.
+// until waits until n tasks of the job are in a state. Each look takes processor time of the
+// program, so there are few: the next one comes after a tenth of the time that is left at the rate
+// so far, or an eighth of the time that has passed if that is less.
 func (p *program) until(state string, n int) error {
 	start := time.Now()
 	for {
@@ -134,7 +135,8 @@ func (p *program) until(state string, n int) error {
 	}
 }
 
-// metrics are those of the program that have one line and no labels but call, as name or name{call}.
+// metrics returns the program's metrics that have one line and no labels but call, by name or
+// name{call}.
 func (p *program) metrics() (map[string]float64, error) {
 	resp, err := http.Get(p.url + "/metrics")
 	if err != nil {
@@ -153,7 +155,7 @@ func (p *program) metrics() (map[string]float64, error) {
 	}
 }
 
-// memory is the resident memory of a process now, and the most that it had, in bytes.
+// memory returns the present and the peak resident memory of a process, in bytes.
 func memory(pid int) (now, most float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
@@ -168,9 +170,9 @@ func memory(pid int) (now, most float64) {
 	return now, most
 }
 
-// watched runs a command to its end, and tells the most resident memory that it had, in bytes. What the system
-// counts for a process that has ended begins with that of the process which started it, so it is looked at
-// while it runs, every few milliseconds.
+// watched runs a command to its end, and returns its peak resident memory in bytes. The peak that the
+// system counts for an ended process starts from that of the process that started it, so watched
+// looks every few milliseconds while the command runs.
 func watched(cmd *exec.Cmd) (most float64, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
@@ -190,7 +192,7 @@ func watched(cmd *exec.Cmd) (most float64, err error) {
 	}
 }
 
-// diskBytes is the size of all files below a folder.
+// diskBytes returns the size of all files below a folder.
 func diskBytes(dir string) (int64, error) {
 	var sum int64
 	err := filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {

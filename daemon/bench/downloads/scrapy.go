@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// spider downloads the pages of a list with Scrapy, as it is after its installation but for how many at once, and
-// prints a took. Its arguments are the list, the folder for the bodies, and how many at once.
+// spider downloads the pages of a list with Scrapy and prints a took. Scrapy has its default
+// settings, except for the number of downloads at once. The arguments of spider are the list, the
+// folder for the bodies, and the number of downloads at once.
 const spider = `import json, sys, time
 import scrapy
 
@@ -41,10 +42,10 @@ process.crawl(Bench)
 process.start()
 `
 
-// scrapyPages is how many pages a run of Scrapy has at most: what is measured is a rate, and it takes its time.
+// scrapyPages is the most pages that a run of Scrapy has: the result is a rate, and Scrapy is slow.
 const scrapyPages = 500
 
-// scrapyPython is a Python that has Scrapy, "" if there is none.
+// scrapyPython returns the path of a Python that has Scrapy, or "" if there is none.
 func scrapyPython() string {
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
 		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "-c", "import scrapy").Run() == nil {
@@ -55,7 +56,7 @@ func scrapyPython() string {
 	return ""
 }
 
-// runScrapy is runPeer for Scrapy, whose arguments have no names.
+// runScrapy is runPeer for Scrapy, whose arguments are positional.
 func (o Options) runScrapy(python string, concurrency int) (measured, error) {
 	script, list := filepath.Join(o.Dir, "spider.py"), filepath.Join(o.Dir, "spider.uris")
 	o.Pages = min(o.Pages, scrapyPages)

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// pageBytes is how long each page of the site is.
+	// pageBytes is the length of each page of the site.
 	pageBytes = 10_000
-	// hosts is how many addresses of loopback the site has, each of which is a host of its own.
+	// hosts is the number of loopback addresses of the site. Each of them is a host of its own.
 	hosts = 8
 )
 
-// Site serves the pages that all programs download, in a process of its own: it prints the port that
-// it has on each of its addresses, and ends when its standard input does.
+// Site serves the pages that all programs download, in a process of its own. It prints its port,
+// which is the same on all of its addresses, and ends when its standard input does.
 func Site() error {
 	first, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,7 +52,7 @@ func Site() error {
 	for i := 2; i <= hosts; i++ {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", i, port))
 		if err != nil {
-			return err // some other program has the port there, or this is no Linux
+			return err // another program has the port on this address, or this is not Linux
 		}
 		go serve(l)
 	}
@@ -67,7 +67,8 @@ func Site() error {
 	return nil
 }
 
-// linked is page n of all pages, which leads to pages 8n+1 to 8n+8, to the one before and to the first.
+// linked serves page n of all pages. It links to pages 8n+1 to 8n+8, to the previous page and to the
+// first.
 func linked(w http.ResponseWriter, r *http.Request) {
 	n, errN := strconv.Atoi(r.PathValue("n"))
 	all, errAll := strconv.Atoi(r.PathValue("all"))
@@ -89,7 +90,7 @@ func linked(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, b.String()+"</body></html>\n")
 }
 
-// scripted is a page that has its content from a script, which asks for data.
+// scripted is a page whose content comes from a script that requests data.
 const scripted = `<!DOCTYPE html><html><head><title>A page</title></head><body><ul id=list></ul><script>
 fetch('/data.json').then(r => r.json()).then(d => { for (const item of d.items) {
 	const e = document.createElement('li'); e.textContent = item; document.querySelector('#list').append(e);
@@ -97,7 +98,7 @@ fetch('/data.json').then(r => r.json()).then(d => { for (const item of d.items) 
 </script></body></html>
 `
 
-// pages is a list of n pages of a site, over all of its hosts in turn.
+// pages returns a list of n pages of a site, on all of its hosts in turn.
 func pages(port, n int) string {
 	var list strings.Builder
 	for i := range n {

@@ -23,15 +23,16 @@ var (
 	linkText = regexp.MustCompile(`\]\(plots/([^)#]*)\)`)
 )
 
-// Render gives the files of a folder of docs as the results in its folder Measured want them: in
-// each *.md the tables that stand between
+// Render returns the files of a docs folder as the results in its subfolder Measured require them:
+// each *.md file with its tables between
 //
 //	<!-- bench:ID -->
 //	<!-- /bench -->
 //
-// with machine and date of the part under them, and a picture for each chart. All else of the docs
-// stays. A marker or a picture that is of no part, and a table or chart that no page shows, is
-// an error; tables and charts are those of all parts, also of those not measured yet.
+// and with machine and date of the part under each table, and a picture for each chart. The rest of
+// the docs is unchanged. A marker or a picture that belongs to no part is an error, and so is a table
+// or chart that no page shows. The arguments tables and charts list those of all parts, including
+// parts that are not measured yet.
 func Render(docs string, tables, charts []string) (map[string][]byte, error) {
 	parts, err := Load(filepath.Join(docs, Measured))
 	if err != nil {
@@ -81,7 +82,7 @@ func Render(docs string, tables, charts []string) (map[string][]byte, error) {
 	return files, errors.Join(same("table", "a marker", tables, shown), same("chart", "a link to plots/", charts, linked))
 }
 
-// body is a table with what is to be known about it.
+// body returns a table with its title and how it was measured.
 func (p *Part) body(t shown) string {
 	var b bytes.Buffer
 	b.WriteByte('\n')
@@ -103,7 +104,7 @@ func (p *Part) medians() string {
 	return fmt.Sprintf(", medians of %d runs", p.Runs)
 }
 
-// busy tells what else the machine did, if that is known.
+// busy says how busy other programs kept the machine, if that is known.
 func (p *Part) busy() string {
 	if p.Others == nil {
 		return ""
@@ -111,7 +112,8 @@ func (p *Part) busy() string {
 	return fmt.Sprintf("; other programs had %.0f %% of the cores' time", 100**p.Others)
 }
 
-// same tells of what the docs show too little or too much.
+// same returns an error for what is missing from the docs and for what they show although they
+// should not.
 func same(what, how string, want, have []string) error {
 	var err error
 	for _, id := range want {
@@ -130,7 +132,7 @@ func same(what, how string, want, have []string) error {
 	return err
 }
 
-// Write renders docs and writes what differs.
+// Write renders docs and writes the files that differ.
 func Write(docs string, tables, charts []string) error {
 	files, err := Render(docs, tables, charts)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Machine is where something was measured.
+// Machine describes the machine on which something was measured.
 type Machine struct {
 	CPU   string  `json:"cpu"`
 	Cores int     `json:"cores"`
 	OS    string  `json:"os"` // with its version
 	Go    string  `json:"go"`
-	Sync  float64 `json:"sync_8k_ms"` // milliseconds until 8 KiB that were written are on the disk
+	Sync  float64 `json:"sync_8k_ms"` // milliseconds until 8 KiB are written and synced to disk
 }
 
-// ThisMachine looks at the machine, and at the disk of a folder.
+// ThisMachine describes this machine, with the disk of a folder.
 func ThisMachine(dir string) (Machine, error) {
 	m := Machine{CPU: processor(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Go: strings.Replace(runtime.Version(), "go", "Go ", 1)}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -33,12 +33,12 @@ func ThisMachine(dir string) (Machine, error) {
 	return m, err
 }
 
-// String is the machine in a few words.
+// String describes the machine in a few words.
 func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %s, %s, 8 KiB synced in %.2f ms", m.CPU, m.Cores, m.OS, m.Go, m.Sync)
 }
 
-// syncTime is the median time of a synced write of 8 KiB over what a file has already.
+// syncTime returns the median time of a synced write of 8 KiB over bytes that the file has already.
 func syncTime(dir string) (time.Duration, error) {
 	f, err := os.Create(filepath.Join(dir, "sync"))
 	if err != nil {
@@ -48,7 +48,7 @@ func syncTime(dir string) (time.Duration, error) {
 	defer f.Close()
 	var all []time.Duration
 	block := make([]byte, 8<<10)
-	for i, began := 0, time.Now(); i < 101 && (i < 4 || time.Since(began) < 2*time.Second); i++ { // a busy disk is not waited for
+	for i, began := 0, time.Now(); i < 101 && (i < 4 || time.Since(began) < 2*time.Second); i++ { // do not wait for a busy disk
 		start := time.Now()
 		if _, err := f.WriteAt(block, 0); err != nil {
 			return 0, err
@@ -56,7 +56,7 @@ func syncTime(dir string) (time.Duration, error) {
 		if err := f.Sync(); err != nil {
 			return 0, err
 		}
-		if i > 0 { // the first makes the file longer
+		if i > 0 { // the first write makes the file longer
 			all = append(all, time.Since(start))
 		}
 	}
@@ -109,8 +109,8 @@ func coresNow() (c coreTime) {
 	return c
 }
 
-// others is the share of the cores' time that other programs had since before, or that a host
-// kept from this machine; nil: not known.
+// others returns the share of the cores' time since before that other programs had, or that a host
+// withheld from this machine. It returns nil if the share is not known.
 func (c coreTime) others(before coreTime) *float64 {
 	if !c.known || !before.known || c.all <= before.all {
 		return nil

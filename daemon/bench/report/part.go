@@ -19,15 +19,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 )
 
-// Part is what one part of the benchmark measured. It has one goroutine.
+// Part is what one part of the benchmark measured. Only one goroutine may use it.
 //
-// It is kept in two files: NAME.json has machine, date, tables and charts, and docs are made from
-// it alone; NAME.txt has every run in Go's benchmark format, for benchstat.
+// It is kept in two files: NAME.json has the machine, the date, the tables and the charts, and the
+// docs are made from it alone; NAME.txt has every run in Go's benchmark format, for benchstat.
 type Part struct {
 	Name    string   `json:"part"`
-	Date    string   `json:"date"` // of UTC
+	Date    string   `json:"date"` // in UTC
 	Machine Machine  `json:"machine"`
-	Runs    int      `json:"runs"`             // of which the tables have medians
+	Runs    int      `json:"runs"`             // the tables have their medians
 	Others  *float64 `json:"others,omitempty"` // share of the cores' time that other programs had; nil: not known
 	Tables  []shown  `json:"tables"`
 	Charts  []drawn  `json:"charts,omitempty"`
@@ -49,22 +49,22 @@ type drawn struct {
 	Chart plot.Chart `json:"chart"`
 }
 
-// NewPart starts a part, which shows its tables on out.
+// NewPart starts a part, which prints its tables to out.
 func NewPart(name string, m Machine, runs int, out io.Writer) *Part {
 	return &Part{Name: name, Date: time.Now().UTC().Format(time.DateOnly), Machine: m, Runs: runs, began: coresNow(), out: out, better: map[string]bool{}}
 }
 
-// Table shows a table and keeps it under an id, by which docs have it.
+// Table prints a table and keeps it under an id, by which the docs refer to it.
 func (p *Part) Table(id, title string, t Table) {
 	fmt.Fprintf(p.out, "\n### %s\n\n", title)
 	t.write(p.out, true)
 	p.Tables = append(p.Tables, shown{id, title, t})
 }
 
-// Chart keeps a picture, which becomes plots/ID.svg of docs.
+// Chart keeps a picture, which becomes plots/ID.svg in the docs.
 func (p *Part) Chart(id string, c plot.Chart) { p.Charts = append(p.Charts, drawn{id, c}) }
 
-// Value is one figure of a run. Units that end in /s are better if there are more of them.
+// Value is one figure of a run. For units that end in /s, more is better.
 type Value struct {
 	N    float64
 	Unit string
@@ -73,14 +73,14 @@ type Value struct {
 // PerSecond is a rate.
 func PerSecond(what string, n float64) Value { return Value{n, what + "/s"} }
 
-// Nanos is a time for what is named.
+// Nanos is a time in nanoseconds for one of what per names.
 func Nanos(per string, n float64) Value { return Value{n, "ns/" + per} }
 
-// Took is a time of a kind: p99, start.
+// Took is a time of the kind that what names, such as p99 or start.
 func Took(what string, d time.Duration) Value { return Value{float64(d.Nanoseconds()), what + "-ns"} }
 
-// Run keeps one run of what name says: words, and key=value pairs behind slashes. Several runs of
-// one name are samples of it.
+// Run keeps one run. Its name consists of words, and of key=value pairs after slashes. Several runs
+// with the same name are samples of one measurement.
 func (p *Part) Run(name string, values ...Value) {
 	fmt.Fprintf(&p.samples, "Benchmark%s 1", strings.ToUpper(name[:1])+strings.ReplaceAll(name[1:], " ", "_"))
 	for _, v := range values {
@@ -90,7 +90,7 @@ func (p *Part) Run(name string, values ...Value) {
 	p.samples.WriteByte('\n')
 }
 
-// text is all runs with their head, as `go test -bench` writes them.
+// text returns all runs with their header, as `go test -bench` writes them.
 func (p *Part) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: bench/%s\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, p.Name, p.Machine.CPU)
@@ -105,10 +105,10 @@ func (p *Part) text() []byte {
 	return b.Bytes()
 }
 
-// Empty is whether the part was left out, as a program that it needs is not installed.
+// Empty reports whether the part was left out because a program that it needs is not installed.
 func (p *Part) Empty() bool { return len(p.Tables) == 0 }
 
-// Complete says what is missing of the tables and charts that a part is said to have, or too much.
+// Complete returns an error unless the part has exactly the tables and charts that are listed for it.
 func (p *Part) Complete(tables, charts []string) error {
 	var err error
 	for _, c := range []struct {
@@ -136,7 +136,8 @@ func (p *Part) chartIDs() (ids []string) {
 	return ids
 }
 
-// Save writes both files into a folder, which is made. The programs that the part started have ended.
+// Save writes both files into a folder, which it creates. The programs that the part started must
+// have ended.
 func (p *Part) Save(dir string) error {
 	p.Others = coresNow().others(p.began)
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for everybody
@@ -180,7 +181,7 @@ func Load(dir string) ([]*Part, error) {
 	return all, nil
 }
 
-// Copy takes the files of all parts of a folder over into another.
+// Copy copies the files of all parts in one folder to another.
 func Copy(from, to string) error {
 	parts, err := Load(from)
 	if err != nil {

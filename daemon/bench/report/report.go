@@ -1,6 +1,6 @@
-// Package report tells what benchmarks measured: tables as people read them on a terminal and in
-// docs, charts, and the samples of each run in the form that benchstat reads. It measures nothing
-// but the machine.
+// Package report presents what benchmarks measured: tables for people, on a terminal and in the docs,
+// charts, and the samples of each run in the format that benchstat reads. It measures nothing but the
+// machine.
 package report
 
 import (
@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// Table is rows of cells, the first of them the heading.
+// Table is a list of rows of cells. The first row is the heading.
 type Table [][]string
 
-// Row adds one.
+// Row adds a row.
 func (t *Table) Row(cells ...string) { *t = append(*t, cells) }
 
-// write gives the table as Markdown; padded, its columns are straight on a terminal.
+// write writes the table as Markdown. If padded, its columns are aligned on a terminal.
 func (t Table) write(w io.Writer, padded bool) {
 	width := make([]int, len(t[0]))
 	for _, row := range t {
@@ -44,7 +44,7 @@ func (t Table) write(w io.Writer, padded bool) {
 	}
 }
 
-// Whole is a number of 0 or more without a fraction, with commas between thousands.
+// Whole formats a number of 0 or more without a fraction, with commas between thousands.
 func Whole(n float64) string {
 	text := strconv.FormatFloat(n, 'f', 0, 64)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -53,14 +53,14 @@ func Whole(n float64) string {
 	return text
 }
 
-// Median of values, of which there must be one at least.
+// Median returns the median of all, which must have at least one value.
 func Median[T int | float64 | time.Duration](all []T) T {
 	sorted := slices.Clone(all)
 	slices.Sort(sorted)
 	return sorted[len(sorted)/2]
 }
 
-// Quantile of sorted values.
+// Quantile returns the quantile q of sorted values.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -68,10 +68,10 @@ func Quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// Million is a rate in millions.
+// Million formats a rate in millions.
 func Million(perSecond float64) string { return fmt.Sprintf("%.2f M", perSecond/1e6) }
 
-// Milliseconds is a time to a hundredth of one.
+// Milliseconds formats a time in milliseconds, to a hundredth.
 func Milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000)
 }

@@ -2,5 +2,5 @@
 
 package apitest
 
-// RaceEnabled makes the longest tests shorter.
+// RaceEnabled reports whether the race detector is on. The longest tests are shorter then.
 const RaceEnabled = true

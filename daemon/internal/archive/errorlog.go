@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// How much of what went wrong is kept: the newest 1,000, and for a while up to a tenth
-// more, so that not every one costs a search for the oldest.
+// How many errors are kept: the newest 1,000, and for a while up to a tenth more, so that not
+// every new error costs a search for the oldest.
 const (
 	errorsKept   = 1000
 	errorsSlack  = errorsKept / 10
@@ -28,8 +28,8 @@ type errorDoc struct {
 	Owner  string        `bson:"owner"`
 }
 
-// RecordError keeps, beside the bit-maps, what went wrong with a filter, for those who
-// look into the database. The reason is cut to 2,000 bytes.
+// RecordError stores an error of a filter beside the bit-maps, for people who look into the
+// database. The reason is cut to 2,000 bytes.
 func (a *Archive) RecordError(ctx context.Context, filterID int, reason string) error {
 	ctx, cancel := a.bound(ctx, 1)
 	defer cancel()

@@ -8,20 +8,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 )
 
-// What went wrong, for those who branch on it.
+// Errors for callers that branch on the cause.
 var (
 	// ErrNone: the archive has no version of that filter.
 	ErrNone = errors.New("no version in the archive")
-	// ErrRemoved: the version was removed, being old, while it was read.
+	// ErrRemoved: the version was old, and was removed while it was read.
 	ErrRemoved = errors.New("was removed meanwhile")
-	// These are of the connection, see package mongoconn.
+	// These concern the connection; see package mongoconn.
 	ErrUnreachable = mongoconn.ErrUnreachable
 	ErrCredentials = mongoconn.ErrCredentials
 	ErrNotMongoDB  = mongoconn.ErrNotMongoDB
 	ErrRights      = mongoconn.ErrRights
 )
 
-// LeaseError is returned while another writes back the same filter.
+// LeaseError is returned while another writeback of the same filter is under way.
 type LeaseError struct {
 	Filter string
 	Owner  string    // host:pid, as it calls itself
@@ -33,15 +33,15 @@ func (e *LeaseError) Error() string {
 }
 
 // OvertakenError is returned by a writeback whose lease ran out, or whose version's
-// number was taken, while it was under way. The archive is as the other left it;
-// another writeback adds what this one wanted to.
+// number was taken, while it was under way. The archive is as the other writeback left it;
+// a further writeback adds what this one wanted to add.
 type OvertakenError struct{ Filter string }
 
 func (e *OvertakenError) Error() string {
 	return fmt.Sprintf("filter %s: another writeback took over; nothing was changed\nhint: write back again", e.Filter)
 }
 
-// MismatchError is returned where bits of different bit-maps would have been mixed.
+// MismatchError is returned when bits of different bit-maps would have been mixed.
 type MismatchError struct {
 	Filter  string
 	Version string // in the archive
@@ -53,7 +53,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("filter %s: version %s: %s\nhint: %s", e.Filter, e.Version, e.Reason, e.Hint)
 }
 
-// DamageError is returned for a stripe of a version that is not what was archived.
+// DamageError is returned for a stripe of a version whose bytes are not those that were archived.
 type DamageError struct {
 	Filter  string
 	Version string
@@ -76,7 +76,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("version %s: format %d: this urifilter reads the formats %d and %d\nhint: use the newer urifilter that wrote it", e.Version, e.Format, documentFormat, documentFormatGrowing)
 }
 
-// switchOff is the command of mongosh that takes versions out of use.
+// switchOff returns the mongosh command that takes versions out of use.
 func switchOff(which string) string {
 	return fmt.Sprintf(`db.%s.updateMany(%s, {$set: {status: "off"}})`, versionsName, which)
 }

@@ -9,14 +9,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// fenceKept is how long a number stays taken that a writeback may still want which
-// stands still, on a machine that sleeps, say.
+// fenceKept is how long a fence keeps its number taken. A writeback that stands still, for
+// example on a machine that sleeps, may still want the number.
 const fenceKept = 30 * 24 * time.Hour
 
 // prune removes the versions beyond Options.Keep, then the files that no version has,
-// and reports whether nothing is left to remove. It may run when the lease is lost
-// without doing harm: it takes only files of its own or an earlier lease, and a later
-// writeback has none of these but those of versions that this one keeps.
+// and reports whether nothing is left to remove. It does no harm if it runs after the lease
+// is lost: it removes only files of its own or an earlier lease, and a later writeback uses
+// none of these except files of versions that this one keeps.
 func (a *Archive) prune(ctx context.Context, l *lease) bool {
 	if err := a.pruneAll(ctx, l); err != nil {
 		a.opt.Log.Warn("old versions not all removed; the next writeback tries again", "filter", l.filter, "err", err)
@@ -82,16 +82,16 @@ func (a *Archive) pruneFiles(ctx context.Context, l *lease, used map[string]bool
 	if err != nil {
 		return err
 	}
-	// The chunks first: a file without a chunk is found by the next writeback, a chunk
-	// without a file only by one that looks for them.
+	// The chunks first: the next writeback finds a file without a chunk, but only a
+	// writeback that looks for chunks finds a chunk without a file.
 	if err := a.deleteEach(ctx, a.chunks, ids); err != nil {
 		return err
 	}
 	return a.deleteEach(ctx, a.files, ids)
 }
 
-// pruneChunks removes chunks without a file, which a writeback leaves that ends in the
-// middle of an upload. It looks at the ids of all chunks of the filter, on MongoDB in an index.
+// pruneChunks removes chunks without a file. A writeback that ends in the middle of an upload
+// leaves them. It looks at the ids of all chunks of the filter, on MongoDB in an index.
 func (a *Archive) pruneChunks(ctx context.Context, l *lease, used map[string]bool) error {
 	if err := a.fault("prune-chunks"); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (a *Archive) pruneChunks(ctx context.Context, l *lease, used map[string]boo
 	return a.deleteEach(ctx, a.chunks, ids)
 }
 
-// fileIDs lists the ids in a collection that are of the filter, not used, and not of a
-// later lease.
+// fileIDs lists the ids in a collection that belong to the filter, are not used, and are not
+// of a later lease.
 func (a *Archive) fileIDs(ctx context.Context, c *mongo.Collection, l *lease, used map[string]bool) ([]string, error) {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()
@@ -128,7 +128,8 @@ func (a *Archive) fileIDs(ctx context.Context, c *mongo.Collection, l *lease, us
 	return ids, explain(ctx, cursor.Err())
 }
 
-// deleteEach deletes one after the other, since not every server finds a list by index.
+// deleteEach deletes the documents one by one, because not every server finds a list of ids by
+// index.
 func (a *Archive) deleteEach(ctx context.Context, c *mongo.Collection, ids []string) error {
 	for _, id := range ids {
 		bounded, cancel := a.bound(ctx, 1)

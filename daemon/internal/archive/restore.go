@@ -11,18 +11,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// Sink takes a bit-map. An engine.Set is one.
+// Sink receives a bit-map. An engine.Set is one.
 type Sink interface {
 	Header() bloom.Header
 	MergeStripe(ctx context.Context, i int, data []byte) error
 	Commit(ctx context.Context) error
 }
 
-// Restore sets in sink all bits of the version and commits it. Stripes are checked as
-// they come: on an error the bits of some are set, but not committed, and since bits
-// are only ever added, restoring again, or another version, is safe. An error that
-// concerns the archive's bytes is a *DamageError; a sink of another bit-map gets a
-// *MismatchError and no bit.
+// Restore sets all bits of the version in sink and commits it. Stripes are checked as they
+// arrive: on an error the bits of some are set, but not committed. Because bits are only ever
+// added, it is safe to restore this or another version afterwards. An error that concerns the
+// archive's bytes is a *DamageError. If sink is another bit-map, Restore returns a
+// *MismatchError and sets no bit.
 func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress) error {
 	if !sink.Header().SameBits(v.Header) {
 		return a.named(&MismatchError{
@@ -48,8 +48,8 @@ func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress)
 	return nil
 }
 
-// Verify reads the version as Restore does, for its checksums only. All damage is
-// reported, joined.
+// Verify reads the version as Restore does, only to check its checksums. It returns all damage
+// as one joined error.
 func (a *Archive) Verify(ctx context.Context, v Version, p Progress) error {
 	var damage []error
 	err := a.read(ctx, &v, p, func(_ int, _ []byte, err error) error {
@@ -63,8 +63,8 @@ func (a *Archive) Verify(ctx context.Context, v Version, p Progress) error {
 	return a.named(a.stillThere(ctx, &v, errors.Join(append(damage, err)...)))
 }
 
-// stillThere makes of damage, found in a version, an ErrRemoved when the version is no
-// longer there: then its files were to go.
+// stillThere turns damage that was found in a version into ErrRemoved if the version no longer
+// exists: its files were meant to go.
 func (a *Archive) stillThere(ctx context.Context, v *Version, err error) error {
 	var damage *DamageError
 	if !errors.As(err, &damage) {
@@ -79,15 +79,15 @@ func (a *Archive) stillThere(ctx context.Context, v *Version, err error) error {
 	return err
 }
 
-// fetched is a stripe, or why there is none.
+// fetched is a stripe, or the reason why there is none.
 type fetched struct {
 	i    int
 	data []byte
 	err  error
 }
 
-// read gives each stripe that has bits to use, in order, the next being fetched
-// meanwhile. use may be given a *DamageError and go on; with other errors it must not.
+// read calls use for each stripe that has bits, in order, and fetches the next one meanwhile.
+// If use receives a *DamageError, it may go on; with other errors it must not.
 func (a *Archive) read(ctx context.Context, v *Version, p Progress, use func(i int, data []byte, err error) error) error {
 	if len(v.stripes) != v.Header.Stripes() {
 		return fmt.Errorf("version %s: not one that Latest or Versions returned", v.ID)

@@ -25,12 +25,12 @@ type stripe struct {
 	File   string `bson:"file,omitempty"`
 	Length int    `bson:"length"`
 	CRC32C int64  `bson:"crc32c"`
-	// SHA256 tells whether a stripe is the same as another. The checksum, made for
-	// damage, would once in a while take two for one.
+	// SHA256 tells whether two stripes are the same. The checksum, which is meant for
+	// damage, would once in a while take two different stripes for the same.
 	SHA256 []byte `bson:"sha256,omitempty"`
 }
 
-// describe is the stripe of these bytes, without a file.
+// describe returns the stripe of these bytes, without a file.
 func describe(data []byte) stripe {
 	s := stripe{Length: len(data), CRC32C: int64(bloom.Checksum(data))}
 	if !isZero(data) {
@@ -57,8 +57,8 @@ func isZero(data []byte) bool {
 	return bytes.Equal(data, zero[:len(data)])
 }
 
-// or sets in dst all bits of src, which is as long; the length of stripes is a multiple
-// of a block's.
+// or sets all bits of src in dst. Both have the same length; the length of a stripe is a
+// multiple of a block's.
 func or(dst, src []byte) {
 	le := binary.LittleEndian
 	for ; len(src) >= 8; dst, src = dst[8:], src[8:] {
@@ -67,14 +67,14 @@ func or(dst, src []byte) {
 }
 
 // A file's id is "uri/5/<token>/12": the filter, the lease under which it was made, a
-// random word of that writeback, and the stripe. So files of a dead writeback are known
-// by their ids, even when it left nothing but chunks.
+// random word of that writeback, and the stripe. So files of a dead writeback are recognized
+// by their ids, even if it left nothing but chunks.
 
 func fileID(filter string, lease int64, token string, stripe int) string {
 	return fmt.Sprintf("%s/%d/%s/%d", filter, lease, token, stripe)
 }
 
-// leaseOf is the lease in a file's id; ok is false when it is not a file of the filter.
+// leaseOf returns the lease in a file's id; ok is false if the file is not one of the filter.
 func leaseOf(filter, id string) (n int64, ok bool) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 4 || parts[0] != filter {
@@ -93,13 +93,13 @@ func filesOf(filter string) bson.D {
 	}}}
 }
 
-// newToken is a word that no other writeback has.
+// newToken returns a word that no other writeback has.
 func newToken() string { return rand.Text()[:10] }
 
 // A stripe is a GridFS file of one chunk: at 4 MiB it is well below the 16 MiB that a
 // document may have. The chunk's _id is the file's, so that it is read by the one index
 // that every collection has. The driver's own GridFS would find chunks by files_id,
-// for which some servers read all of them.
+// for which some servers read all chunks.
 
 // fileDoc and chunkDoc are documents of bitmap.files and bitmap.chunks, by MongoDB's
 // GridFS specification.
@@ -124,7 +124,7 @@ type chunkDoc struct {
 	Bytes []byte `bson:"data"`
 }
 
-// upload makes a file of data, which s describes, and sees that it can be read again.
+// upload makes a file of data, which s describes, and verifies that it reads back the same.
 func (a *Archive) upload(ctx context.Context, filter string, s stripe, data []byte) error {
 	if err := a.fault("upload"); err != nil {
 		return err
@@ -165,8 +165,8 @@ func (a *Archive) send(ctx context.Context, filter string, s stripe, data []byte
 	return explain(ctx, err)
 }
 
-// index makes the index by which other programs find the chunks of a file, as the
-// specification asks of who writes.
+// index makes the index by which other programs find the chunks of a file. The specification
+// requires it of programs that write.
 func (a *Archive) index(ctx context.Context) error {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()
@@ -177,11 +177,11 @@ func (a *Archive) index(ctx context.Context) error {
 	return explain(ctx, err)
 }
 
-// errDamaged is wrapped by what fetch says of bytes that are not what was archived.
+// errDamaged is wrapped by the errors that fetch returns for bytes that are not those archived.
 var errDamaged = errors.New("damaged")
 
-// fetch reads the bytes of a stripe and checks them. What it finds wrong wraps
-// errDamaged; other errors say that it could not read them.
+// fetch reads the bytes of a stripe and checks them. Its error wraps errDamaged if the bytes
+// are wrong; other errors mean that it could not read them.
 func (a *Archive) fetch(ctx context.Context, s stripe) ([]byte, error) {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()

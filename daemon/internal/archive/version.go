@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Formats of documents. That of bit-maps that grow has another number only, so that versions
-// which do not know them refuse it.
+// Formats of documents. The format for bit-maps that grow differs only in its number, so that
+// versions of urifilter that do not know such bit-maps refuse it.
 const (
 	documentFormat        = 1
 	documentFormatGrowing = 2
@@ -51,7 +51,7 @@ type Version struct {
 	stripes []stripe
 }
 
-// versionDoc is a document of filter_bit_map. docs/archive.md tells its fields.
+// versionDoc is a document of filter_bit_map. docs/archive.md describes its fields.
 type versionDoc struct {
 	ID         string     `bson:"_id"`
 	Format     int        `bson:"format"`
@@ -71,7 +71,7 @@ type versionDoc struct {
 	Items      int64    `bson:"items_estimate,omitempty"`
 	Uploaded   int64    `bson:"uploaded_bytes,omitempty"`
 	Stripes    []stripe `bson:"stripes,omitempty"`
-	// Params are those of the kind, as Stored of the spec gives them; and what is not known.
+	// Params are the parameters of the kind, as the spec's Stored returns them, and unknown fields.
 	Params map[string]any `bson:",inline"`
 }
 
@@ -82,8 +82,8 @@ type bitmapType struct {
 
 func versionID(filter string, number int64) string { return fmt.Sprintf("%s-%d", filter, number) }
 
-// decodeVersion reads a document. A newer format is refused before anything else of it
-// is looked at.
+// decodeVersion reads a document. It refuses a newer format before it looks at anything else
+// in the document.
 func decodeVersion(raw bson.Raw) (versionDoc, error) {
 	var first struct {
 		ID     string `bson:"_id"`
@@ -102,7 +102,7 @@ func decodeVersion(raw bson.Raw) (versionDoc, error) {
 	return d, nil
 }
 
-// version makes a Version of a document that is not a fence.
+// version makes a Version from a document that is not a fence.
 func (d *versionDoc) version() (Version, error) {
 	spec, err := engine.Spec{ID: d.BitmapType.ID, Name: d.BitmapType.Name, Kind: d.Kind}.WithStored(d.Params)
 	if err != nil {
@@ -138,9 +138,9 @@ func (d *versionDoc) unusable(err error) error {
 // newestFirst sorts by number.
 func newestFirst() bson.D { return bson.D{{Key: "number", Value: -1}} }
 
-// Latest is the newest version of the filter of that name that is switched on. It
-// wraps ErrNone where there is none; a newest version of a newer format is a
-// *FormatError, not a reason to take an older one.
+// Latest returns the newest version, of the filter of that name, that is switched on. If there
+// is none, the error wraps ErrNone. If the newest version has a newer format, the error is a
+// *FormatError: Latest does not return an older version instead.
 func (a *Archive) Latest(ctx context.Context, filter string) (Version, error) {
 	v, err := a.latest(ctx, filter)
 	return v, a.named(err)
@@ -164,9 +164,9 @@ func (a *Archive) latest(ctx context.Context, filter string) (Version, error) {
 	return d.version()
 }
 
-// Versions lists the versions of the filter of that name, or of all filters for "",
-// newest first, those that are switched off included. Several filters come one after
-// the other.
+// Versions lists the versions of the filter of that name, or of all filters for "", newest
+// first, including those that are switched off. The versions of all filters are listed filter
+// by filter.
 func (a *Archive) Versions(ctx context.Context, filter string) ([]Version, error) {
 	docs, err := a.documents(ctx, filter)
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *Archive) Versions(ctx context.Context, filter string) ([]Version, error
 		}
 		v, err := docs[i].version()
 		if err != nil && docs[i].Status != statusOn {
-			continue // switched off for this reason, it seems
+			continue // presumably switched off for this reason
 		}
 		if err != nil {
 			return nil, a.named(err)
@@ -189,7 +189,7 @@ func (a *Archive) Versions(ctx context.Context, filter string) ([]Version, error
 	return all, nil
 }
 
-// documents are those of a filter, or of all for "", fences included, newest first.
+// documents returns those of a filter, or of all for "", newest first, including fences.
 func (a *Archive) documents(ctx context.Context, filter string) ([]versionDoc, error) {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()
@@ -214,7 +214,7 @@ func (a *Archive) documents(ctx context.Context, filter string) ([]versionDoc, e
 	return docs, explain(ctx, cursor.Err())
 }
 
-// highestNumber is the highest number that a document of the filter has, 0 without any.
+// highestNumber returns the highest number of the filter's documents, or 0 if there are none.
 func (a *Archive) highestNumber(ctx context.Context, filter string) (int64, error) {
 	ctx, cancel := a.bound(ctx, 1)
 	defer cancel()

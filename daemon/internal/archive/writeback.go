@@ -16,26 +16,26 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Source gives a bit-map away. An engine.Set is one.
+// Source provides a bit-map. An engine.Set is one.
 type Source interface {
 	Header() bloom.Header
 	// Stripe copies stripe i into buf and returns it cut to length.
 	Stripe(ctx context.Context, i int, buf []byte) ([]byte, error)
 }
 
-// Progress is told after each stripe how many of them are done.
+// Progress is called after each stripe with the number of stripes that are done.
 type Progress func(stripe, of int)
 
-// Writeback adds a version: the bits of src, and of the newest version where that is
-// of the same generation. Only stripes that differ from the newest version's are sent.
-// On a nil error the version can be restored, by whatever the server's majority means;
-// versions beyond Options.Keep and what dead writebacks left are then removed, and
-// what keeps that from happening is only logged.
+// Writeback adds a version: the bits of src, and those of the newest version if that is of
+// the same generation. Only stripes that differ from the newest version's are sent. On a nil
+// error the version can be restored, as far as the server's majority guarantees it. Writeback
+// then removes versions beyond Options.Keep and what dead writebacks left; if that fails, it
+// only logs the error.
 //
-// A *LeaseError says that another writes back the same filter, a *MismatchError that
-// the newest version is of another bit-map, a *DamageError that it cannot be read. On
-// an error the archive's newest version is the one of before, unless the answer to the
-// last step was lost, and then it is either.
+// A *LeaseError means that another writeback of the same filter is under way, a *MismatchError
+// that the newest version is of another bit-map, a *DamageError that it cannot be read. On an
+// error the archive's newest version is the same as before, unless the answer to the last step
+// was lost: then it is either the old or the new version.
 func (a *Archive) Writeback(ctx context.Context, spec engine.Spec, src Source, p Progress) (Version, error) {
 	l, err := a.acquire(ctx, spec.Name)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *Archive) Writeback(ctx context.Context, spec engine.Spec, src Source, p
 	return v, a.named(err)
 }
 
-// writeback is one under way.
+// writeback is a writeback that is under way.
 type writeback struct {
 	a        *Archive
 	lease    *lease
@@ -111,9 +111,9 @@ func (w *writeback) run(ctx context.Context, p Progress) (Version, error) {
 	return doc.version()
 }
 
-// look finds the number of the new version and the one to merge with. The number is
-// read first: if a version comes in between, the number is taken, and publish fails.
-// The lease is looked at after it, as fence demands.
+// look finds the number of the new version, and the version to merge with. It reads the number
+// first: if another version is added in between, the number is taken, and publish fails. It
+// checks the lease after the number, as fence requires.
 func (w *writeback) look(ctx context.Context) (number int64, err error) {
 	if err := w.a.fault("latest"); err != nil {
 		return 0, err
@@ -150,7 +150,7 @@ func (w *writeback) mismatch(base *Version) error {
 	return e
 }
 
-// differs says in what; the seed is secret.
+// differs says in what two bit-maps differ. It does not show their seeds, which are secret.
 func differs(archived, here bloom.Header) string {
 	switch {
 	case archived.Generation != here.Generation:
@@ -188,8 +188,8 @@ func (w *writeback) document(number int64) *versionDoc {
 	}
 }
 
-// stripe makes the new version's stripe i, by one of four ways: it is as it was; it has
-// no bit; the old one has all bits of ours; or what both have is uploaded.
+// stripe makes stripe i of the new version in one of four ways: the stripe is unchanged; it has
+// no bit; the old stripe has all bits of ours; or the bits of both are uploaded.
 func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	if err := ctx.Err(); err != nil {
 		return stripe{}, err
@@ -235,7 +235,7 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	return s, w.a.upload(ctx, w.spec.Name, s, ours)
 }
 
-// sourceStripe is stripe i of the source: zeroes where only the newest version has that layer.
+// sourceStripe returns stripe i of the source, or zeroes if only the newest version has its layer.
 func (w *writeback) sourceStripe(ctx context.Context, i int) ([]byte, error) {
 	if i >= w.src.Header().Stripes() {
 		ours := w.buf[:w.header.StripeSize(i)]
@@ -253,7 +253,7 @@ func (w *writeback) count(i int, data []byte) {
 	}
 }
 
-// items estimates how many the new version has.
+// items estimates how many items the new version has.
 func (w *writeback) items() int64 {
 	if w.header.Layers == 0 {
 		return itemsFromOnes(w.ones[0], w.header.Blocks)
@@ -265,7 +265,7 @@ func (w *writeback) items() int64 {
 	return all
 }
 
-// publish makes the version one, at once: readers take the newest number that is on.
+// publish makes the version visible in one step: readers use the newest number that is on.
 func (w *writeback) publish(ctx context.Context, doc *versionDoc) error {
 	if err := w.a.fault("switch"); err != nil {
 		return err
@@ -281,8 +281,8 @@ func (w *writeback) publish(ctx context.Context, doc *versionDoc) error {
 	return w.a.fault("switched")
 }
 
-// insertVersion inserts a document, or returns a duplicate-key error when its number
-// is taken. When the answer is lost it looks whether the document is there.
+// insertVersion inserts a document, or returns a duplicate-key error if its number is taken. If
+// the answer is lost, it checks whether the document exists.
 func (a *Archive) insertVersion(ctx context.Context, d *versionDoc) error {
 	bounded, cancel := a.bound(ctx, 1)
 	_, err := a.versions.InsertOne(bounded, d)

@@ -1,9 +1,9 @@
-// Package backup copies bit-maps between the engine's filters and the archive: when
-// somebody asks for it, on a schedule, and at a start that finds the store without
-// them. It keeps one copy a filter under way, counts, and notes failures.
+// Package backup copies bit-maps between the engine's filters and the archive: on request, on
+// a schedule, and at a start that finds the store without them. It runs at most one copy per
+// filter at a time, counts copies, and notes failures.
 //
-// How a copy is made crash-safe is the archive's matter, and which filter comes from
-// where at a start is the engine's.
+// The archive makes a copy crash-safe. The engine decides, at a start, where each filter comes
+// from.
 package backup
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// noteTimeout bounds the noting of an error in the archive, which may be what failed.
+// noteTimeout bounds the time to note an error in the archive, which may itself be what failed.
 const noteTimeout = 5 * time.Second
 
-// ErrStopping is returned for copies that the daemon's end has cut off.
+// ErrStopping is returned for copies that were cut off because the daemon stops.
 var ErrStopping = engine.ErrStopping
 
 // BusyError is returned when a copy of the filter is under way in this process.
@@ -46,8 +46,8 @@ func (e *UnknownVersionError) Error() string {
 	return fmt.Sprintf("filter %s: the archive has no version %s", e.Filter, e.Version)
 }
 
-// CopyError is a copy that was begun and failed. What the archive had is as it was; a
-// restore may have set some bits, which is no harm.
+// CopyError is returned for a copy that was begun and failed. The archive has what it had before;
+// a restore may have set some bits, which does no harm.
 type CopyError struct {
 	Doing, Filter string
 	Err           error
@@ -56,7 +56,7 @@ type CopyError struct {
 func (e *CopyError) Error() string { return e.Doing + " of " + e.Filter + ": " + e.Err.Error() }
 func (e *CopyError) Unwrap() error { return e.Err }
 
-// Copy tells of one writeback or restore that is done.
+// Copy describes a writeback or restore that is done.
 type Copy struct {
 	Filter     string
 	Version    string
@@ -83,14 +83,14 @@ type Copier struct {
 	copies  sync.WaitGroup
 }
 
-// New makes a Copier over an engine whose Archive is link, and registers its metrics.
+// New makes a Copier for an engine whose Archive is link, and registers its metrics.
 func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
 	base, stop := context.WithCancel(context.Background())
 	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), base: base, stop: stop, busy: map[string]string{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for
-// them to end. Later ones are refused.
+// them to end. Later copies are refused.
 func (k *Copier) Stop() {
 	k.mu.Lock()
 	k.stopped = true
@@ -99,7 +99,7 @@ func (k *Copier) Stop() {
 	k.copies.Wait()
 }
 
-// begin takes the filter for a copy. The caller calls end when it is done.
+// begin claims the filter for a copy. The caller must call end when the copy is done.
 func (k *Copier) begin(ctx context.Context, filter, doing string) (_ context.Context, end func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,8 +160,8 @@ func (k *Copier) writeback(ctx context.Context, spec engine.Spec, bits engine.Bi
 	return a.Writeback(ctx, spec, bits, p)
 }
 
-// Restore sets in a filter, by name or id, all bits of a version in the archive, the
-// newest one if version is "". A filter that the store lacks is made. p may be nil.
+// Restore sets, in a filter given by name or id, all bits of a version in the archive, or of the
+// newest one if version is "". It creates a filter that the store lacks. p may be nil.
 func (k *Copier) Restore(ctx context.Context, ref, version string, p archive.Progress) (Copy, error) {
 	name, err := k.nameOf(ref)
 	if err != nil {
@@ -198,8 +198,8 @@ func (k *Copier) restore(ctx context.Context, name, version string, p archive.Pr
 	return v, err
 }
 
-// nameOf finds the name that ref is for, also of a filter that the store lacks. One that
-// the store has must have a bit-map.
+// nameOf finds the name of the filter that ref refers to, which may be one that the store lacks.
+// A filter that the store has must have a bit-map.
 func (k *Copier) nameOf(ref string) (string, error) {
 	f, err := k.engine.Lookup(ref)
 	var waits *engine.RestoringError
@@ -242,8 +242,8 @@ func copied(v archive.Version, took time.Duration) Copy {
 	}
 }
 
-// failed counts, logs and notes the error of a copy, and returns what to tell. A copy
-// that was not begun, or that its caller gave up, is none that failed.
+// failed counts, logs and notes the error of a copy, and returns the error for the caller. A
+// copy that was not begun, or that its caller gave up, does not count as failed.
 func (k *Copier) failed(ctx context.Context, doing string, spec engine.Spec, err error) error {
 	var lease *archive.LeaseError
 	var unknown *UnknownVersionError
@@ -261,7 +261,7 @@ func (k *Copier) failed(ctx context.Context, doing string, spec engine.Spec, err
 	return err
 }
 
-// note keeps an error in the archive, for those who look there, if the archive can be had.
+// note records an error in the archive, for people who look there, if the archive was opened.
 func (k *Copier) note(ctx context.Context, filterID int, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()

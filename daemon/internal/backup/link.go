@@ -10,9 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Link is the way to an archive that need not be there yet: it is opened when it is
-// first needed, and tried again for as long as that fails. It is what the engine knows
-// of the archive. It is safe for concurrent use.
+// Link gives access to an archive that may not be reachable yet: it opens the archive when that
+// is first needed, and tries again for as long as that fails. A Link is what the engine knows of
+// the archive. It is safe for concurrent use.
 type Link struct {
 	options archive.Options
 	connect func(context.Context, archive.Options) (*archive.Archive, error)
@@ -24,8 +24,8 @@ type Link struct {
 	trying  *attempt         // nil: nobody is opening it
 }
 
-// attempt is one try to open the archive, which all who want it meanwhile wait for: an
-// archive that is gone takes seconds to be known as such.
+// attempt is one attempt to open the archive. All callers that want the archive meanwhile wait
+// for it: it takes seconds to find out that an archive is gone.
 type attempt struct {
 	done    chan struct{}
 	archive *archive.Archive
@@ -40,7 +40,7 @@ func NewLink(o archive.Options) *Link {
 	return &Link{options: o, connect: archive.Open, base: base, stop: stop}
 }
 
-// Open returns the archive, opened if it is not.
+// Open returns the archive, and opens it if necessary.
 func (l *Link) Open(ctx context.Context) (*archive.Archive, error) {
 	l.mu.Lock()
 	if l.archive != nil {
@@ -70,14 +70,14 @@ func (l *Link) open(try *attempt) {
 	close(try.done)
 }
 
-// opened is the archive if it was opened already, else nil.
+// opened returns the archive if it was opened already, else nil.
 func (l *Link) opened() *archive.Archive {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.archive
 }
 
-// connected tells whether the archive was opened and is still there, as last seen.
+// connected reports whether the archive was opened and was reachable when last seen.
 func (l *Link) connected() bool {
 	a := l.opened()
 	return a != nil && a.Connected()
@@ -135,7 +135,7 @@ func archived(a *archive.Archive, v archive.Version, p archive.Progress) engine.
 	}
 }
 
-// LeaveTombstone implements engine.Archive: a version of zeroes, which takes no space.
+// LeaveTombstone implements engine.Archive. It adds a version of zeroes, which takes no space.
 func (l *Link) LeaveTombstone(ctx context.Context, spec engine.Spec, h bloom.Header) error {
 	a, err := l.Open(ctx)
 	if err != nil {

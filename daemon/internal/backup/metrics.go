@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// metrics count copies. When a filter was last written back is told by its Stats.
+// metrics count copies. A filter's Stats tell when it was last written back.
 type metrics struct {
 	writeback, restore prometheus.Observer
 	uploaded           prometheus.Counter

@@ -9,13 +9,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 )
 
-// Between two tries to reconcile, doubled each time up to the second.
+// The wait between two attempts to reconcile: the first, doubled each time up to the second.
 const (
 	reconcileFirst = 500 * time.Millisecond
 	reconcileMost  = 30 * time.Second
 )
 
-// Reconcile brings store and archive together, trying again until that is done or ctx ends.
+// Reconcile brings store and archive together, and retries until that is done or ctx ends.
 func (k *Copier) Reconcile(ctx context.Context) {
 	for wait := reconcileFirst; ; wait = min(2*wait, reconcileMost) {
 		err := k.engine.Reconcile(ctx)
@@ -34,9 +34,9 @@ func (k *Copier) Reconcile(ctx context.Context) {
 	}
 }
 
-// Every writes all bit-maps back, one after the other, whenever interval has passed, a
-// tenth more or less so that daemons that were started together part. It returns when
-// ctx ends.
+// Every writes all bit-maps back, one after the other, each time interval has passed. The
+// interval varies by a tenth, so that daemons that were started together drift apart. Every
+// returns when ctx ends.
 func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 	for sleep(ctx, jittered(interval)) {
 		for _, f := range k.engine.Filters() {
@@ -61,7 +61,7 @@ func jittered(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// sleep waits, and tells whether ctx goes on.
+// sleep waits, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -1,6 +1,6 @@
-// Package batch is what every front does with a batch of items: it finds the filter, settles
-// for how long new items are remembered, hashes the items, asks the store which of them are
-// new, and counts. HTTP calls it; other protocols are to call it too.
+// Package batch does what every front end needs for a batch of items: it finds the filter,
+// determines how long new items are remembered, hashes the items, asks the store which of them
+// are new, and counts. HTTP calls it; other protocols should call it too.
 //
 // It reads no request and writes no answer, and knows nothing of tokens.
 package batch
@@ -23,13 +23,13 @@ type Op uint8
 
 const (
 	Add     Op = iota // new items are remembered
-	Check             // nothing is
+	Check             // nothing is remembered
 	Forget            // seen items are new again
 	Reserve           // new items are given to the caller for a while
-	Commit            // those of a reservation are remembered
-	Release           // those of a reservation are new again
+	Commit            // items of a reservation are remembered
+	Release           // items of a reservation are new again
 
-	// Of documents, see Judge.Near; these are told to Observe alone.
+	// For documents, see Judge.Near; only Observe receives these.
 	Near // documents are compared and remembered
 	Look // documents are compared
 )
@@ -37,33 +37,33 @@ const (
 // Judge judges batches against the filters of an engine. It is safe for concurrent use.
 type Judge struct {
 	Engine *engine.Engine
-	// Observe is told of each batch that the store was asked about: how long that took, and
-	// where err is nil what became of the items.
+	// Observe is called for each batch that the store was asked about, with the time that this
+	// took and, if err is nil, with what became of the items.
 	Observe func(op Op, f *engine.Filter, took time.Duration, n Counts, err error)
 }
 
 // Counts is what became of the items of a batch.
 type Counts struct {
 	All int
-	// Changed are those that were new, to Add, Check and Reserve; that were forgotten,
-	// committed or released.
+	// Changed counts the items that were new, for Add, Check and Reserve, or that were
+	// forgotten, committed or released.
 	Changed int
-	// Others are those that others had: to Reserve, reserved; to Commit and Release, lost.
+	// Others counts the items that others had: for Reserve, reserved; for Commit and Release, lost.
 	Others int
 }
 
-// Expire is for how long a call asks its new items to be remembered.
+// Expire is how long a call wants its new items to be remembered.
 type Expire struct {
 	Seconds float64
 	Given   bool // false: the call says nothing
 }
 
-// Batch is one batch after another of one call, of one filter. One that is used again
+// Batch has the batches of one call to one filter, one after another. A Batch that is reused
 // allocates nothing for batches of the same size. It is not safe for concurrent use.
 type Batch struct {
 	Filter *engine.Filter
-	// Fresh tells of each item of the last batch whether it is new; of equal ones the first.
-	// After Commit and Release it tells which are lost.
+	// Fresh tells for each item of the last batch whether it is new; of equal items only the
+	// first is. After Commit and Release it tells which items are lost.
 	Fresh []bool
 	Counts
 	// Terms are those of Reserve, Commit and Release, set before Begin.
@@ -73,39 +73,39 @@ type Batch struct {
 	Over float64
 
 	op     Op
-	expire time.Duration // of the items that are new; 0: as the filter has it
+	expire time.Duration // of the items that are new; 0: that of the filter
 	keys   []bloom.Hash
 	uris   canonical.Canonicalizer
 	uri    []byte
 }
 
-// ExpireError is returned for a time that a filter's items cannot have.
+// ExpireError is returned for an expiry that a filter's items cannot have.
 type ExpireError struct {
 	Reason ExpireReason
 	Msg    string
 }
 
-// ExpireReason is what is wrong with a time.
+// ExpireReason is what is wrong with an expiry.
 type ExpireReason uint8
 
 const (
 	ExpireNotSupported ExpireReason = iota // items of the filter's kind do not expire
 	ExpireMissing                          // neither filter nor call says when
-	ExpireInvalid                          // it is none that items can have
+	ExpireInvalid                          // items cannot have it
 )
 
 func (e *ExpireError) Error() string { return e.Msg }
 
-// DroppedError is returned for a filter that was dropped, and re-created, under a call.
+// DroppedError is returned for a filter that was dropped, and re-created, during a call.
 type DroppedError struct{ Filter string }
 
 func (e *DroppedError) Error() string {
 	return fmt.Sprintf("filter %s was dropped while the request ran", e.Filter)
 }
 
-// Begin readies b for batches of a call of the filter ref, a name or an id in decimal. It
-// returns what Engine.Lookup and Filter.TakesItems do, an *ExpireError, for Forget what
-// Filter.Forgetful does, and for Reserve, Commit and Release what Filter.Reserving does, a
+// Begin prepares b for the batches of a call to the filter ref, a name or an id in decimal. It
+// returns the errors of Engine.Lookup and Filter.TakesItems, an *ExpireError, for Forget the
+// error of Filter.Forgetful, and for Reserve, Commit and Release that of Filter.Reserving, a
 // *LeaseError, or an error that wraps engine.ErrNoReservation.
 func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
 	b.op, b.Over = op, 0
@@ -128,12 +128,12 @@ func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
 	return err
 }
 
-// End lets go of the filter.
+// End releases the filter.
 func (b *Batch) End() { b.Filter = nil }
 
-// expiry finds for how long the items that are new will be seen; 0 where the filter says so,
-// or its kind forgets nothing. A call that does not remember needs none, but a wrong one
-// is told.
+// expiry determines how long new items will be seen. It returns 0 if that is up to the filter,
+// or if the filter's kind forgets nothing. A call that remembers nothing needs no expiry, but
+// gets an error for an invalid one.
 func expiry(f *engine.Filter, asked Expire, op Op) (time.Duration, error) {
 	_, timed := f.Set.(engine.Timed)
 	switch {
@@ -151,9 +151,9 @@ func expiry(f *engine.Filter, asked Expire, op Op) (time.Duration, error) {
 	return 0, nil
 }
 
-// Resume is for calls of many batches, before each but the first: it finds the filter as it is
-// now, which may have been cleared. It returns what Engine.Lookup does of one that was dropped
-// meanwhile, or a *DroppedError.
+// Resume is for calls of many batches, before each batch but the first: it finds the filter as it
+// is now, since the filter may have been cleared. If the filter was dropped meanwhile, Resume
+// returns the error of Engine.Lookup or a *DroppedError.
 func (j *Judge) Resume(b *Batch) error {
 	now, err := j.Engine.Lookup(b.Filter.Name)
 	switch {
@@ -166,12 +166,11 @@ func (j *Judge) Resume(b *Batch) error {
 	return nil
 }
 
-// Judge finds out which items of a list are new, and leaves it in b.Fresh; with Forget it
-// forgets them, and tells how many of them were seen; Reserve, Commit and Release do as
-// engine.Reserving says. A filter that is
-// cleared meanwhile is judged by as it is then: its keys are other ones. It returns what the
-// engine's Set does, what Engine.Lookup does of a filter that was dropped meanwhile, or a
-// *DroppedError.
+// Judge finds out which items of a list are new, and leaves the answer in b.Fresh. With Forget it
+// forgets the items, and returns how many of them were seen; Reserve, Commit and Release do what
+// engine.Reserving says. If the filter is cleared meanwhile, Judge uses the cleared filter, whose
+// keys are different. It returns the errors of the engine's Set. If the filter was dropped
+// meanwhile, it returns the error of Engine.Lookup or a *DroppedError.
 func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, err error) {
 	n := l.Len()
 	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
@@ -194,8 +193,8 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 }
 
 // asking calls ask with a filter, and with the one that takes its place if it is cleared
-// meanwhile. It returns what ask does, what Engine.Lookup does of a filter that was dropped
-// meanwhile, or a *DroppedError.
+// meanwhile. It returns the error of ask. If the filter was dropped meanwhile, it returns the
+// error of Engine.Lookup or a *DroppedError.
 func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.Filter) error) error {
 	for {
 		err := ask(f)

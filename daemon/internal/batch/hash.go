@@ -9,9 +9,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// hash leaves the keys of l's items in b.keys, those of URIs in the filter's canonical form.
-// Some at a time are hashed and then prefetched, so that what the store will look at comes
-// from memory while the next ones are hashed.
+// hash leaves the keys of l's items in b.keys. It hashes URIs in the filter's canonical form.
+// It hashes a few items at a time and then prefetches them, so that what the store will look at
+// is loaded from memory while the next items are hashed.
 func (b *Batch) hash(l *items.List, f *engine.Filter) {
 	n, seed := l.Len(), f.Seed()
 	var ahead bloom.Prefetcher
@@ -31,7 +31,7 @@ func (b *Batch) hash(l *items.List, f *engine.Filter) {
 	}
 }
 
-// hashCanonical appends the keys of items from to to-1.
+// hashCanonical appends the keys of the items in [from, to).
 func (b *Batch) hashCanonical(l *items.List, by canonical.Rule, seed uint64, from, to int) {
 	for i := from; i < to; i++ {
 		if !l.IsString(i) {

@@ -9,20 +9,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 )
 
-// Compared is what became of the documents of one call.
+// Compared is the result for the documents of one call.
 type Compared struct {
 	Filter    *engine.Filter
 	Documents []engine.Document
-	Found     []engine.Comparison // of each
+	Found     []engine.Comparison // for each document
 }
 
-// nearTold is how many near documents a call is told of each, where it does not say.
+// nearTold is how many near documents a call gets for each document if it sets no limit.
 const nearTold = 10
 
 // Near compares the documents of a call with those that a filter remembers, and remembers them
-// if the call wants that: all of them or, on an error as Judge has it, none. It returns what
-// Engine.Lookup and Filter.Similar do, an *items.Error for what cannot be compared, and what
-// Filter.Near does.
+// if the call wants that: all of them or, on an error like those of Judge, none. It returns the
+// errors of Engine.Lookup and Filter.Similar, an *items.Error for what cannot be compared, and
+// the errors of Filter.Near.
 func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error) {
 	f, err := j.Engine.Lookup(r.Filter)
 	if err != nil {

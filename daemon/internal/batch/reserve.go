@@ -9,21 +9,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Terms are what calls say that reserve items, or commit or release them.
+// Terms are the parameters of calls that reserve, commit or release items.
 type Terms struct {
 	Lease       float64 // Reserve: for how many seconds
-	Reservation string  // its name, for Reserve "" where one is to be made; after that the one that has items
-	All         bool    // Commit, Release: the list was left out, all of the reservation is meant
+	Reservation string  // its name; for Reserve, "" makes one; after that, the one that has items
+	All         bool    // Commit, Release: the list was left out, which means all of the reservation
 
 	lease time.Duration
 	id    engine.Reservation
 }
 
-// nothing is the reservation of a call that has taken nothing. No store knows it: to commit or
-// release all of it is done, and any item is lost.
+// nothing is the reservation of a call that has reserved nothing. No store knows it: committing
+// or releasing all of it succeeds, and any item of it is lost.
 var nothing engine.Reservation
 
-// LeaseError is returned for a lease that cannot be.
+// LeaseError is returned for an invalid lease.
 type LeaseError struct{ Msg string }
 
 func (e *LeaseError) Error() string { return e.Msg }
@@ -71,7 +71,7 @@ func (b *Batch) settle(ctx context.Context, f *engine.Filter) error {
 	switch {
 	case b.Terms.All:
 		keys, lost = nil, nil
-	case keys == nil: // an empty list is not all
+	case keys == nil: // an empty list does not mean all
 		keys = []bloom.Hash{}
 	}
 	var got engine.Settled

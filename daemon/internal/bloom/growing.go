@@ -7,12 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// Growing is a map that takes a further layer when the last one is full: layers.go says
-// which. It has the methods of a Map, with the same meaning, and is safe for concurrent
-// use.
+// Growing is a map that adds a layer when the last one is full: layers.go describes the
+// layers. It has the methods of a Map, with the same meaning, and is safe for concurrent use.
 type Growing struct {
-	// mu is held to read while keys are added, and to write while a layer is: so all that
-	// add at one time agree on which layer is the last, and its test-and-set decides.
+	// mu is read-locked while keys are added, and write-locked while a layer is added: so all
+	// concurrent calls of Add agree on which layer is the last, and its test-and-set decides.
 	mu  sync.RWMutex
 	top atomic.Pointer[top]
 
@@ -20,12 +19,12 @@ type Growing struct {
 	onGrow func(layers int)
 }
 
-// top is what a Growing has at a time. It is replaced, not changed.
+// top is the state of a Growing at one time. It is replaced, not changed.
 type top struct {
 	header Header
 	layers []*Map
-	full   uint64 // bits of the last layer at which a further one is due
-	over   uint64 // at which it is due in the middle of a batch
+	full   uint64 // set bits of the last layer that make a further layer due
+	over   uint64 // the same in the middle of a batch
 }
 
 // NewGrowing makes an empty map with the layers that the header says.
@@ -47,7 +46,7 @@ func NewGrowing(h Header) (*Growing, error) {
 	return g, nil
 }
 
-// growTo adds layers until there are n; the caller holds mu, or is alone.
+// growTo adds layers until there are n; the caller holds mu, or nobody else knows g yet.
 func (g *Growing) growTo(n int) error {
 	for was := g.top.Load(); len(was.layers) < n; was = g.top.Load() {
 		h := was.header
@@ -74,17 +73,17 @@ func (g *Growing) growTo(n int) error {
 	return nil
 }
 
-// overfill is the part of a layer's capacity by which a batch may pass it. Else layers are
-// added between batches only, where the memory that they take is looked at.
+// overfill says how far a batch may exceed a layer's capacity: by one overfill-th of it. Up to
+// there, layers are added only between batches, where the memory that they take is checked.
 const overfill = 32
 
-// due tells whether a further layer is due.
+// due reports whether a further layer is due.
 func (t *top) due(full uint64) bool {
 	return int(t.header.Layers) < MaxLayers && t.layers[len(t.layers)-1].Ones() >= full
 }
 
-// grow adds the layer that is due. Where there is no memory for it the last layer takes what
-// is new, with more false positives, and the next call tries again.
+// grow adds the layer that is due. If there is no memory for it, the last layer takes the new
+// items, with more false positives, and the next call tries again.
 func (g *Growing) grow(seen *top) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +92,7 @@ func (g *Growing) grow(seen *top) {
 	}
 }
 
-// Close gives the memory back. The map must not be used any more.
+// Close frees the memory. The map must not be used afterwards.
 func (g *Growing) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +105,7 @@ func (g *Growing) Close() error {
 	return first
 }
 
-// Header tells what the map is, with the layers that it has now.
+// Header describes the map, with the layers that it has now.
 func (g *Growing) Header() Header { return g.top.Load().header }
 
 // OnAdd is Map.OnAdd.
@@ -117,22 +116,22 @@ func (g *Growing) OnAdd(f func(keys []Hash, fresh []bool)) {
 	}
 }
 
-// OnGrow sets the function that is called when a layer is added, with how many there are
-// then: after all calls of OnAdd's for keys in the layers before it, and before those for keys
-// in it. It is set once, before the first Add.
+// OnGrow sets the function that is called with the new number of layers when a layer is added.
+// The call comes after all calls of OnAdd's function for keys in the earlier layers, and before
+// those for keys in the new one. It is set once, before the first Add.
 func (g *Growing) OnGrow(f func(layers int)) { g.onGrow = f }
 
-// scratch is what one chunk of a map with several layers needs.
+// scratch is the working memory for one chunk of keys in a map with several layers.
 type scratch struct {
 	keys  [chunk]Hash
-	at    [chunk]int // of keys among those of the call
+	at    [chunk]int // positions of keys among those of the call
 	fresh [chunk]bool
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// missing leaves in s those of keys that none of the layers has, and returns how many. It
-// sets fresh to false for the others.
+// missing leaves in s those keys that none of the layers has, and returns their number. It sets
+// fresh to false for the others.
 func (s *scratch) missing(layers []*Map, keys []Hash, fresh []bool) int {
 	n := copy(s.keys[:], keys)
 	for i := range keys {
@@ -154,7 +153,7 @@ func (s *scratch) missing(layers []*Map, keys []Hash, fresh []bool) int {
 	return n
 }
 
-// Add is Map.Add. A layer is added before what would make the last one too full.
+// Add is Map.Add. It adds a layer before keys that would make the last one too full.
 func (g *Growing) Add(keys []Hash, fresh []bool) int {
 	_ = fresh[:len(keys)]
 	n := 0
@@ -173,8 +172,9 @@ func (g *Growing) Add(keys []Hash, fresh []bool) int {
 	return n
 }
 
-// AddAsItWas is Add without adding layers. With GrowTo, in the order in which OnAdd and OnGrow
-// were told, it sets the same bits, so that what was taken for seen still is.
+// AddAsItWas is Add without adding layers. Together with GrowTo, in the order in which the
+// functions of OnAdd and OnGrow were called, it sets the same bits, so that items that were
+// taken for seen still are.
 func (g *Growing) AddAsItWas(keys []Hash, fresh []bool) {
 	for start := 0; start < len(keys); start += chunk {
 		end := min(start+chunk, len(keys))
@@ -243,7 +243,7 @@ func (g *Growing) MergeStripe(i int, data []byte) error {
 	return t.layers[layer].MergeStripe(i, data)
 }
 
-// Reach adds layers until there is one that stripe i is of.
+// Reach adds layers until the layer of stripe i exists.
 func (g *Growing) Reach(i int) error {
 	h := g.Header()
 	layer, of := h.StripeOf(i)
@@ -253,7 +253,8 @@ func (g *Growing) Reach(i int) error {
 	return g.GrowTo(layer + 1)
 }
 
-// Memory is how many bytes the bits take, with those of the layer that the next Add makes.
+// Memory returns how many bytes the bits take, including those of the layer that the next Add
+// makes.
 func (g *Growing) Memory() uint64 {
 	t := g.top.Load()
 	h := t.header
@@ -266,13 +267,13 @@ func (g *Growing) Memory() uint64 {
 // Fill is Map.Fill, for all layers together.
 func (g *Growing) Fill() Fill { return FillOf(g.Layers()) }
 
-// FillOf is how full a map is that consists of layers.
+// FillOf returns how full a map is that consists of these layers.
 func FillOf(layers []Layer) Fill {
 	if len(layers) == 1 {
 		return layers[0].Fill
 	}
 	var all Fill
-	right := 1.0 // the chance that no layer has a new item
+	right := 1.0 // the chance that no layer takes a new item for seen
 	set, bits := 0.0, 0.0
 	for _, l := range layers {
 		all.Items += l.Fill.Items
@@ -293,13 +294,13 @@ func (g *Growing) Layers() []Layer {
 	return all
 }
 
-// Layer is one of a map that grows.
+// Layer is one layer of a map that grows.
 type Layer struct {
 	Header Header
 	Fill   Fill
 }
 
-// OnesOf is how many bits so many items set on average.
+// OnesOf returns how many bits this number of items sets on average.
 func (h Header) OnesOf(items uint64) uint64 {
 	column := float64(h.Blocks) * wordBits
 	return uint64(-column * k * math.Expm1(float64(items)*math.Log1p(-1/column)))

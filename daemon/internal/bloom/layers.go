@@ -9,18 +9,18 @@ import (
 // A map that grows is a scalable Bloom filter (Almeida, Baquero, Preguiça, Hutchison:
 // Scalable Bloom Filters, 2007). It consists of layers, each a split-block map of its own.
 // Layer i is made for 2^i times the capacity at the error rate divided by 2^(i+1), so that
-// the rates of all layers together stay below the error rate, however many there are. What
-// is new goes to the last layer, and is new only if no layer has it. The layers have one
-// seed: that the rates add up holds also if what they take wrongly is not independent.
+// the rates of all layers together stay below the error rate, however many there are. New items
+// go to the last layer; an item is new only if no layer has it. All layers have the same seed:
+// the sum of the rates remains a bound even if the errors of the layers are not independent.
 //
-// How large the layers are is written down when the map is made, as shares of each other,
-// so that no later version and no other processor computes it otherwise.
+// The sizes of the layers are stored when the map is made, as shares of each other, so that no
+// later version and no other processor computes them differently.
 
-// MaxLayers is how many layers a map has at most: at the end it holds 65,535 times its
-// capacity.
+// MaxLayers is the most layers that a map can have: with all of them it holds 65,535 times
+// its capacity.
 const MaxLayers = 16
 
-// growthUnit is what shares in a header are parts of.
+// growthUnit is the denominator of the shares in a header.
 const growthUnit = 4096
 
 const maxBlocks = math.MaxInt64 / blockBytes
@@ -45,8 +45,8 @@ func NewGrowingHeader(capacity uint64, errorRate float64, seed uint64, created t
 	return h, nil
 }
 
-// Layer describes layer i of a map that grows, which may be one that it does not have yet,
-// as a map of its own. Its error rate may be less than MinErrorRate.
+// Layer describes layer i of a map that grows as a map of its own. The map may not have the
+// layer yet. The layer's error rate may be less than MinErrorRate.
 func (h Header) Layer(i int) Header {
 	l := h
 	l.Layers, l.growth = 0, [len(h.growth)]uint16{}
@@ -54,7 +54,7 @@ func (h Header) Layer(i int) Header {
 	return l
 }
 
-// NewLayer is New for layer i of a map that grows, alone.
+// NewLayer is New for layer i alone of a map that grows.
 func NewLayer(h Header, i int) (*Map, error) {
 	if err := h.validate(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func NewLayer(h Header, i int) (*Map, error) {
 	return makeMap(h.Layer(i))
 }
 
-// SameBits tells whether a bit means the same in both maps. One that grows may have more
+// SameBits reports whether a bit means the same in both maps. A map that grows may have more
 // layers than the other.
 func (h Header) SameBits(o Header) bool {
 	return h.Generation == o.Generation && h.Seed == o.Seed && h.Blocks == o.Blocks && h.growth == o.growth
@@ -75,13 +75,13 @@ func (h Header) version() uint32 {
 	return Version
 }
 
-// layers is how many there are, that of a map of fixed size included.
+// layers returns the number of layers; a map of fixed size has one.
 func (h Header) layers() int { return max(int(h.Layers), 1) }
 
 func (h Header) layerRate(i int) float64 { return math.Ldexp(h.ErrorRate, -i-1) }
 
-// blocksOf is how many blocks layer i has. It is 0 for shares that make no sense, as of more
-// than there can be.
+// blocksOf returns how many blocks layer i has. It returns 0 for shares that make no sense, such
+// as those that give more blocks than there can be.
 func (h Header) blocksOf(i int) uint64 {
 	blocks := h.Blocks
 	for _, share := range h.growth[:i] {

@@ -1,6 +1,6 @@
-// Package bloom is the bit-map of a filter, format 1: a split-block Bloom filter with
-// 512-bit blocks, its header, its checksums and its layout as bytes. docs/format.md
-// describes it to readers in other languages.
+// Package bloom implements the bit-map of a filter, format 1: a split-block Bloom filter
+// with 512-bit blocks, its header, its checksums and its layout as bytes. docs/format.md
+// describes it for implementations in other languages.
 //
 // The package keeps bits in memory and turns them into bytes and back. It opens no
 // file and knows no store; durability is its callers' work.
@@ -66,7 +66,7 @@ func makeMap(h Header) (*Map, error) {
 	}, nil
 }
 
-// Close gives the memory back. The map must not be used any more.
+// Close frees the memory. The map must not be used afterwards.
 func (m *Map) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,15 +74,15 @@ func (m *Map) Close() error {
 	return m.mem.free()
 }
 
-// Header tells what the map is.
+// Header describes the map.
 func (m *Map) Header() Header { return m.header }
 
-// OnAdd sets the function that Add calls with the lock held, before anybody else can
-// see the fresh keys among keys as seen. It is set once, before the first Add.
+// OnAdd sets the function that Add calls with the lock held, before any other caller
+// can see the fresh keys among keys as seen. It is set once, before the first Add.
 func (m *Map) OnAdd(f func(keys []Hash, fresh []bool)) { m.onAdd = f }
 
-// Add sets the bits of keys and fresh[i] to whether one of those of keys[i] was not
-// yet set, and returns how many were fresh. Of equal keys, in one call or in several
+// Add sets the bits of keys, sets fresh[i] to whether any bit of keys[i] was not yet
+// set, and returns how many keys were fresh. Of equal keys, in one call or in several
 // at the same time, exactly one is fresh. len(fresh) must be len(keys).
 func (m *Map) Add(keys []Hash, fresh []bool) int {
 	_ = fresh[:len(keys)]
@@ -127,8 +127,8 @@ func blockOf(key Hash, blocks uint64) uint64 {
 	return b
 }
 
-// addKeysGo is the portable form of addKeys: it returns the fresh keys and the bits
-// that it turned from 0 to 1.
+// addKeysGo is the portable form of addKeys: it returns the number of fresh keys and the
+// number of bits that it turned from 0 to 1.
 func addKeysGo(blocks []block, keys []Hash, fresh []bool) (n, set int) {
 	for i, key := range keys {
 		turned := blocks[blockOf(key, uint64(len(blocks)))].add(key.Lo)
@@ -141,8 +141,8 @@ func addKeysGo(blocks []block, keys []Hash, fresh []bool) (n, set int) {
 	return n, set
 }
 
-// add sets one bit in each word, bits 6i to 6i+5 of lo saying which in word i, and
-// returns how many were 0.
+// add sets one bit in each word: bits 6i to 6i+5 of lo say which one in word i. It returns
+// how many of these bits were 0.
 func (b *block) add(lo uint64) int {
 	turned := uint64(0)
 	for i := range b {
@@ -170,17 +170,17 @@ type Fill struct {
 	FPR   float64 // estimate of the present false-positive rate
 }
 
-// Fill estimates from the number of bits that are set.
+// Fill estimates how full the map is from the number of bits that are set.
 func (m *Map) Fill() Fill { return m.header.Fill(m.Ones()) }
 
-// Ones is how many bits are set.
+// Ones returns how many bits are set.
 func (m *Map) Ones() uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.set
 }
 
-// Reach says what is wrong with stripe i; nil: the map has it.
+// Reach returns an error if the map does not have stripe i.
 func (m *Map) Reach(i int) error {
 	if i < 0 || i >= m.header.Stripes() {
 		return fmt.Errorf("%w: stripe %d: there are %d", ErrCorrupt, i, m.header.Stripes())
@@ -188,7 +188,7 @@ func (m *Map) Reach(i int) error {
 	return nil
 }
 
-// Fill estimates how full a map is of which set bits are 1.
+// Fill estimates how full a map is, given how many of its bits are 1.
 func (h Header) Fill(set uint64) Fill {
 	items := itemsFromFill(set, h.Blocks)
 	return Fill{

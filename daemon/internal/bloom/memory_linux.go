@@ -3,7 +3,7 @@ package bloom
 import "golang.org/x/sys/unix"
 
 // memory is an anonymous mapping in huge pages where the system has them: probes are
-// random, and with small pages each would miss the TLB too. The Go heap gets none.
+// random, and with small pages each would miss the TLB too. The Go heap gets no huge pages.
 type memory []byte
 
 func allocate(size uint64) (memory, error) {
@@ -11,14 +11,14 @@ func allocate(size uint64) (memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Refused where the kernel has no huge pages: slower, nothing else.
+	// The kernel refuses this if it has no huge pages: that is slower, nothing else.
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	return mem, nil
 }
 
 func (m memory) free() error { return unix.Munmap(m) }
 
-// Memory is how many bytes this machine has, 0 where that is not known.
+// Memory returns how many bytes of memory this machine has, or 0 if that is not known.
 func Memory() uint64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -4,7 +4,7 @@ package bloom
 
 import "unsafe"
 
-// memory is from the Go heap, as words so that it is aligned.
+// memory is allocated on the Go heap, as words so that it is aligned.
 type memory []byte
 
 func allocate(size uint64) (memory, error) {
@@ -14,5 +14,5 @@ func allocate(size uint64) (memory, error) {
 
 func (m memory) free() error { return nil }
 
-// Memory is how many bytes this machine has, 0 where that is not known.
+// Memory returns how many bytes of memory this machine has, or 0 if that is not known.
 func Memory() uint64 { return 0 }

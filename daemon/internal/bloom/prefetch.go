@@ -4,16 +4,16 @@ package bloom
 // them in its cache. Waiting for one cache miss after the other is most of the cost of a
 // large map. The zero Prefetcher does nothing.
 //
-// It outlives its map: then, and where there is no assembly for it, it is of no use, and
-// does no harm. So it has no pointer, which would be one to memory that is gone.
+// It may outlive its map: then, and on processors without assembly for it, it is of no use, and
+// does no harm. So it has no pointer, which would point to memory that is gone.
 type Prefetcher struct {
 	start  uintptr
 	blocks uint64
 }
 
-// Ahead is how many keys are best prefetched at a time by who hashes them: the processor
-// waits for so few blocks at once that it can hash the next items meanwhile, which it cannot
-// where there are more of them than it keeps track of (some 12 to 24).
+// Ahead is how many keys a caller that hashes them should prefetch at a time: the processor
+// then waits for so few blocks at once that it can hash the next items meanwhile. It cannot if
+// there are more blocks than it keeps track of (some 12 to 24).
 const Ahead = 8
 
 // MostAhead is how many keys may be prefetched before the first is probed. Their blocks
@@ -27,12 +27,12 @@ func (p Prefetcher) Prefetch(keys []Hash) {
 	}
 }
 
-// Prefetcher is for callers of Add and Has who hash the keys themselves. Both prefetch all
-// keys too, which costs little where it was done before.
+// Prefetcher returns a Prefetcher for callers of Add and Has that hash the keys themselves.
+// Both methods prefetch all keys too, which costs little if it was done before.
 func (m *Map) Prefetcher() Prefetcher { return m.ahead }
 
-// Prefetcher is Map.Prefetcher, or does nothing where there are several layers: there the keys
-// are looked for in one after the other.
+// Prefetcher is Map.Prefetcher. If there are several layers, its result does nothing, because
+// keys are looked up in one layer after the other.
 func (g *Growing) Prefetcher() Prefetcher {
 	if layers := g.top.Load().layers; len(layers) == 1 {
 		return layers[0].ahead

@@ -1,9 +1,9 @@
 package bloom
 
-// What a store needs that keeps the bits elsewhere and a copy of them here.
+// This file has what a store needs that keeps the bits elsewhere and a copy of them in a Map.
 
-// Missing sets missing[i] to the words of keys[i]'s block, one bit a word, in which its
-// bit is not set; 0 means that it was seen. len(missing) must be len(keys).
+// Missing sets missing[i] to the words of keys[i]'s block, one bit per word, in which the
+// key's bit is not set; 0 means that the key was seen. len(missing) must be len(keys).
 func (m *Map) Missing(keys []Hash, missing []uint8) {
 	_ = missing[:len(keys)]
 	for start := 0; start < len(keys); start += chunk {
@@ -26,8 +26,8 @@ func (b *block) missing(lo uint64) uint8 {
 	return words
 }
 
-// Place tells where the bits of a key are: in which stripe, and at which bit of it,
-// counted as Redis counts, from the highest bit of each byte.
+// Place returns where the bits of a key are: in which stripe, and at which bits of the
+// stripe, counted as Redis counts, from the highest bit of each byte.
 func (h Header) Place(key Hash) (stripe int, bits [k]uint32) {
 	const blocksPerStripe = StripeBytes / blockBytes
 	b := blockOf(key, h.Blocks)

@@ -9,20 +9,20 @@ import (
 	"unsafe"
 )
 
-// Recent knows some of the items of a map whose bits are elsewhere, those that were asked for
-// last, in as much memory as it is given. It has no false positives of its own: an entry is the
-// block and all bits of an item, which are in the map if they are here.
+// Recent knows some of the items of a map whose bits are elsewhere: those that were asked for
+// last, in as much memory as it is given. It has no false positives of its own: an entry stands
+// for the block and all bits of an item, and the map has these bits if Recent has the entry.
 //
-// It is a set-associative cache. The blocks of the map fall evenly into sets of eight
-// entries, a cache line, in their order, the youngest entry first; a further one takes the place
-// of the last. An entry has the low 16 bits of its block, which tell apart the blocks of
-// a set, and the 48 bits of Lo that say where its bits are. So the entries of a stripe lie side
-// by side, and a stripe can be made of them.
+// It is a set-associative cache. The blocks of the map are distributed evenly, in their order,
+// over sets of eight entries, a cache line. The youngest entry of a set is first; a new one
+// replaces the last. An entry has the low 16 bits of its block's number, which tell apart the
+// blocks of a set, and the 48 bits of Lo that say where its bits are. So the entries of a stripe
+// lie side by side, and a stripe can be made from them.
 //
-// Eight bytes an item are more than the three of a map that has all of them. But items that are
+// Eight bytes per item are more than the three of a map that has all items. But items that are
 // asked for again are mostly those that were asked for lately, and those are here, whichever
-// blocks they are in; of as much memory for whole blocks each would be thrown out again for
-// the sake of one item.
+// blocks they are in. If the same memory were used for whole blocks, each block would be evicted
+// for the sake of one item.
 //
 // It is safe for concurrent use.
 type Recent struct {
@@ -37,11 +37,11 @@ type Recent struct {
 
 const (
 	recentWays  = 8
-	recentParts = 64 // each with its lock, and resized by itself
+	recentParts = 64 // each with its own lock, and resized by itself
 	wayBytes    = 8
 	setBytes    = recentWays * wayBytes
 	loMask      = 1<<48 - 1
-	// setBlocks is the most that the blocks of a set may be: fewer than 16 bits tell apart.
+	// setBlocks is the most blocks that a set may have: fewer than 16 bits can tell apart.
 	setBlocks = 1 << 15
 )
 
@@ -56,8 +56,8 @@ type segment struct {
 
 type recentSet [recentWays]uint64
 
-// NewRecent makes one that knows nothing, for the map h, which may be a layer. Its memory is taken from the system
-// when first touched.
+// NewRecent makes a Recent that knows nothing, for the map h, which may be a layer. Its memory is
+// taken from the system when first touched.
 func NewRecent(h Header, bytes uint64) (*Recent, error) {
 	if h.Layers > 0 || h.Blocks < 1 || h.Blocks > maxBlocks {
 		return nil, fmt.Errorf("mirror of a bit-map of %d blocks in %d layers: want one of fixed size, or one layer", h.Blocks, h.Layers)
@@ -76,7 +76,7 @@ func NewRecent(h Header, bytes uint64) (*Recent, error) {
 	return r, nil
 }
 
-// firstOf is the first block of segment i: the least b with b * recentParts / blocks = i.
+// firstOf returns the first block of segment i: the least b with b * recentParts / blocks = i.
 func (h Header) firstOf(i int) uint64 {
 	hi, lo := bits.Mul64(uint64(i), h.Blocks)
 	lo, carry := bits.Add64(lo, recentParts-1, 0)
@@ -84,7 +84,7 @@ func (h Header) firstOf(i int) uint64 {
 	return first
 }
 
-// LeastRecent is the least memory that a Recent takes of the map h, whatever it is given.
+// LeastRecent returns the least memory that a Recent of the map h takes, whatever it is given.
 func (h Header) LeastRecent() uint64 { return (h.Blocks/setBlocks + 2*recentParts) * setBytes }
 
 func (s *segment) setsFor(bytes uint64) uint64 {
@@ -94,8 +94,8 @@ func (s *segment) setsFor(bytes uint64) uint64 {
 	return min(max(bytes/recentParts/setBytes, s.blocks/setBlocks+1), s.blocks)
 }
 
-// resize gives the segment another number of sets, keeps the youngest entries, and tells how many
-// others had to go. The caller holds mu, or is the only one who knows of it.
+// resize gives the segment another number of sets, keeps the youngest entries, and returns how
+// many others were evicted. The caller holds mu, or is the only one that knows the segment.
 func (s *segment) resize(sets uint64) (evicted uint64, err error) {
 	if sets == uint64(len(s.sets)) {
 		return 0, nil
@@ -106,7 +106,7 @@ func (s *segment) resize(sets uint64) (evicted uint64, err error) {
 	}
 	old, oldMem := s.sets, s.mem
 	s.mem, s.sets = mem, unsafe.Slice((*recentSet)(unsafe.Pointer(unsafe.SliceData(mem))), sets)
-	// The oldest of all sets first, so that of sets that become one the youngest stay.
+	// The oldest entries of all sets come first, so that the youngest stay when sets are merged.
 	for way := recentWays - 1; way >= 0; way-- {
 		for i := range old {
 			if e := old[i][way]; e != 0 {
@@ -123,14 +123,14 @@ func (s *segment) resize(sets uint64) (evicted uint64, err error) {
 	return evicted, oldMem.free()
 }
 
-// setOf is the set of a block of a segment, in proportion.
+// setOf returns the set of a block of a segment, in proportion.
 func setOf(local, sets, blocks uint64) uint64 {
 	hi, lo := bits.Mul64(local, sets)
 	set, _ := bits.Div64(hi, lo, blocks)
 	return set
 }
 
-// firstIn is the first block of a segment that falls into a set.
+// firstIn returns the first block of a segment that falls into a set.
 func firstIn(set, sets, blocks uint64) uint64 {
 	hi, lo := bits.Mul64(set, blocks)
 	lo, carry := bits.Add64(lo, sets-1, 0)
@@ -138,16 +138,16 @@ func firstIn(set, sets, blocks uint64) uint64 {
 	return first
 }
 
-// localOf is the block of an entry, counted from that of the segment; from is the first of its
-// set. Of the 16 bits that the entry has of the block, those of the next one from there on.
+// localOf returns the block of an entry, counted from the first of the segment: the first block from
+// from on, which is the first of the entry's set, whose low 16 bits are those that the entry has.
 func localOf(entry, from, first uint64) uint64 {
 	return from + uint64(uint16(entry>>48)-uint16(first+from))
 }
 
-// entryOf is 0 for one item in 2^64, which is never known.
+// entryOf returns the entry of an item. It is 0 for one item in 2^64, which is never known.
 func entryOf(block, lo uint64) uint64 { return block<<48 | lo&loMask }
 
-// has tells whether the entry is there, and makes it the youngest.
+// has reports whether the set has the entry, and makes it the youngest.
 func (s *recentSet) has(entry uint64) bool {
 	for i, e := range s {
 		if e == entry {
@@ -159,7 +159,7 @@ func (s *recentSet) has(entry uint64) bool {
 	return false
 }
 
-// add makes entry the youngest, and tells whether another one had to go.
+// add makes entry the youngest, and reports whether another one was evicted.
 func (s *recentSet) add(entry uint64) (evicted bool) {
 	if s.has(entry) {
 		return false
@@ -170,7 +170,7 @@ func (s *recentSet) add(entry uint64) (evicted bool) {
 	return evicted
 }
 
-// segmentOf says where a block is: firstOf the other way round.
+// segmentOf returns the segment that has a block: the inverse of firstOf.
 func (r *Recent) segmentOf(block uint64) *segment {
 	hi, lo := bits.Mul64(block, recentParts)
 	i, _ := bits.Div64(hi, lo, r.header.Blocks)
@@ -178,7 +178,7 @@ func (r *Recent) segmentOf(block uint64) *segment {
 }
 
 // Missing sets missing[i] to 0 if keys[i] is known, and else to all words of its block, as
-// [Map.Missing] does. What is asked for is young again.
+// [Map.Missing] does. Known keys that are asked for become the youngest.
 func (r *Recent) Missing(keys []Hash, missing []uint8) {
 	_ = missing[:len(keys)]
 	found := 0
@@ -201,7 +201,7 @@ func (r *Recent) Missing(keys []Hash, missing []uint8) {
 	r.found.Add(uint64(found))
 }
 
-// Learn takes in items that the map has.
+// Learn adds items that the map has.
 func (r *Recent) Learn(keys []Hash) {
 	evicted := 0
 	for _, key := range keys {
@@ -217,7 +217,7 @@ func (r *Recent) Learn(keys []Hash) {
 	r.evicted.Add(uint64(evicted))
 }
 
-// Stripe writes the bits of what is known of stripe i into buf, which it returns cut to length,
+// Stripe writes the bits of the known items of stripe i into buf, which it returns cut to length,
 // as [Map.Stripe] does.
 func (r *Recent) Stripe(i int, buf []byte) []byte {
 	const blocks = StripeBytes / blockBytes
@@ -234,10 +234,10 @@ func (r *Recent) Stripe(i int, buf []byte) []byte {
 	return buf
 }
 
-// lockedSets bounds how long a batch waits for a copy.
+// lockedSets is how many sets a copy reads under one lock: it bounds how long a batch waits.
 const lockedSets = 4096
 
-// write sets the bits of the blocks from from to to in buf.
+// write sets the bits of the blocks in [from, to) in buf.
 func (s *segment) write(buf []byte, from, to uint64) {
 	begin, end := max(from, s.first)-s.first, min(to, s.first+s.blocks)-s.first // of blocks
 	for at := begin; at < end; {
@@ -261,14 +261,14 @@ func (s *segment) write(buf []byte, from, to uint64) {
 		}
 		at = s.blocks
 		if i < sets {
-			at = firstIn(i, sets, s.blocks) // also if the segment has other sets by then
+			at = firstIn(i, sets, s.blocks) // also valid if the segment has been resized by then
 		}
 		s.mu.Unlock()
 	}
 }
 
 // SetBits sets the bits of an item in the bytes of a stripe: block is counted from the stripe's
-// first, and lo is that of the item's hash.
+// first block, and lo is Lo of the item's hash.
 func SetBits(stripe []byte, block int, lo uint64) {
 	words := stripe[block*blockBytes : (block+1)*blockBytes]
 	for w := range blockWords {
@@ -283,11 +283,11 @@ func (h Header) Set(data []byte, key Hash) {
 	SetBits(data, int(blockOf(key, h.Blocks)%(StripeBytes/blockBytes)), key.Lo)
 }
 
-// SetTarget says how many bytes it may take from now on. Adjust sees to it.
+// SetTarget sets how many bytes r may take from now on. Adjust applies it.
 func (r *Recent) SetTarget(bytes uint64) { r.target.Store(bytes) }
 
-// Adjust brings a 64th of it to the size that it is to have; if it is called again and again, all
-// of it. So resizing never takes the memory of both sizes.
+// Adjust brings a 64th of r to its target size; repeated calls do so for all of r. So resizing
+// never takes the memory of both sizes.
 func (r *Recent) Adjust() error {
 	s := &r.segments[r.next.Add(1)%recentParts]
 	s.mu.Lock()
@@ -297,14 +297,14 @@ func (r *Recent) Adjust() error {
 	}
 	want, have := s.setsFor(r.target.Load()), uint64(len(s.sets))
 	if want <= have && want > have-have/16 {
-		return nil // a filter came or went that hardly matters; never more than it may
+		return nil // the target hardly changed, as filters came or went; never more than it may
 	}
 	evicted, err := s.resize(want)
 	r.evicted.Add(evicted)
 	return err
 }
 
-// Fit is Adjust for all of it.
+// Fit is Adjust for all of r.
 func (r *Recent) Fit() error {
 	for range recentParts {
 		if err := r.Adjust(); err != nil {
@@ -314,7 +314,7 @@ func (r *Recent) Fit() error {
 	return nil
 }
 
-// Bytes is how much memory it has taken, or may without being resized.
+// Bytes returns how much memory r has taken, or may take without being resized.
 func (r *Recent) Bytes() (n uint64) {
 	for i := range r.segments {
 		s := &r.segments[i]
@@ -325,13 +325,13 @@ func (r *Recent) Bytes() (n uint64) {
 	return n
 }
 
-// Counts are how many items it was asked for, how many of them it knew, and how many
-// it has let go of: for later ones, or when it became smaller.
+// Counts returns how many items r was asked for, how many of them it knew, and how many it has
+// evicted: for later ones, or when it became smaller.
 func (r *Recent) Counts() (asked, found, evicted uint64) {
 	return r.asked.Load(), r.found.Load(), r.evicted.Load()
 }
 
-// Close gives the memory back; nothing is known from then on.
+// Close frees the memory; r knows nothing from then on.
 func (r *Recent) Close() error {
 	var first error
 	for i := range r.segments {

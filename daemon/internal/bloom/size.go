@@ -21,7 +21,7 @@ const (
 	margin = 0.72
 )
 
-// ValidCapacity says what is wrong with a capacity and error rate, nil if nothing is.
+// ValidCapacity returns an error that says what is wrong with a capacity and error rate, or nil.
 func ValidCapacity(capacity uint64, errorRate float64) error {
 	if capacity < 1 || capacity > MaxCapacity {
 		return fmt.Errorf("capacity %d: want 1 to %d items", capacity, uint64(MaxCapacity))
@@ -35,15 +35,15 @@ func ValidCapacity(capacity uint64, errorRate float64) error {
 // BlocksFor returns the number of 512-bit blocks that keep the false-positive rate
 // below errorRate with capacity items in the map.
 //
-// It does not use the classic formula, which takes the bits of an item as spread
+// It does not use the classic formula, which assumes that the bits of an item are spread
 // over the whole map: here they share a block, blocks fill unevenly (Poisson), and
 // the fuller ones answer wrongly more often. See expectedFPR.
 func BlocksFor(capacity uint64, errorRate float64) uint64 {
 	return max(minBlocks, uint64(math.Ceil(float64(capacity)/loads.of(errorRate))))
 }
 
-// loads are items a block by error rate: each takes a millisecond, and maps that grow want the
-// same sixteen of them.
+// loads caches the items per block by error rate: computing one takes a millisecond, and maps that
+// grow need the same sixteen of them.
 var loads loadCache
 
 type loadCache struct {
@@ -67,7 +67,7 @@ func (c *loadCache) of(errorRate float64) float64 {
 	return load
 }
 
-// loadFor is how many items a block may have on average.
+// loadFor returns how many items a block may have on average.
 func loadFor(errorRate float64) float64 {
 	lo, hi := 1e-3, 600.0 // items a block; expectedFPR grows with it
 	for range 60 {
@@ -81,9 +81,9 @@ func loadFor(errorRate float64) float64 {
 	return lo
 }
 
-// expectedFPR is the false-positive rate of a split-block filter with load items a
+// expectedFPR returns the false-positive rate of a split-block filter with load items per
 // block on average: the sum over i of Poisson(i; load) times the chance that i items
-// have set all eight bits that a ninth asks for, (1 - (63/64)^i)^8. (Putze, Sanders,
+// have set all eight bits that another item asks for, (1 - (63/64)^i)^8. (Putze, Sanders,
 // Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007, section 3.)
 func expectedFPR(load float64) float64 {
 	if load <= 0 {
@@ -102,7 +102,7 @@ func expectedFPR(load float64) float64 {
 	return sum
 }
 
-// expectedTerm is what does not depend on the load in the i-th term of expectedFPR.
+// expectedTerm is the part of the i-th term of expectedFPR that does not depend on the load.
 type expectedTerm struct {
 	lgamma float64 // ln i!
 	hit    float64 // the chance that i items have set the eight bits
@@ -118,8 +118,8 @@ var expectedTerms = sync.OnceValue(func() []expectedTerm {
 	return terms
 })
 
-// itemsFromFill estimates how many distinct items set so many bits: each item sets
-// one bit of the 64*blocks that a word position has, in each of eight positions.
+// itemsFromFill estimates how many distinct items set this number of bits: in each of eight
+// word positions, each item sets one of the position's 64*blocks bits.
 func itemsFromFill(bitsSet, blocks uint64) float64 {
 	column := float64(blocks) * wordBits
 	clear := 1 - float64(bitsSet)/(column*k)
@@ -129,14 +129,14 @@ func itemsFromFill(bitsSet, blocks uint64) float64 {
 	return math.Log(clear) / math.Log1p(-1/column)
 }
 
-// Expected is the false-positive rate that is expected of a map with so many items: for one
-// that does not grow, or a Layer.
+// Expected returns the expected false-positive rate of a map with this number of items. The map
+// must be one that does not grow, or a Layer.
 func (h Header) Expected(items uint64) float64 {
 	return expectedFPR(float64(items) / float64(h.Blocks))
 }
 
-// BitsPerItem is how many bits at its capacity an item of the map has.
+// BitsPerItem returns how many bits per item the map has at its capacity.
 func (h Header) BitsPerItem() float64 { return 8 * float64(h.Bytes()) / float64(h.Capacity) }
 
-// K is how many bits an item sets.
+// K returns how many bits an item sets.
 func (h Header) K() int { return k }

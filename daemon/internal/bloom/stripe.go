@@ -11,7 +11,7 @@ import (
 // have this size except the last, which may be shorter.
 const StripeBytes = 4 << 20
 
-// Stripes is the number of stripes of the map. Each layer begins with a stripe of its own.
+// Stripes returns the number of stripes of the map. Each layer begins with a stripe of its own.
 func (h Header) Stripes() int {
 	n := 0
 	for i := range h.layers() {
@@ -22,19 +22,18 @@ func (h Header) Stripes() int {
 
 func stripes(blocks uint64) int { return int((blocks*blockBytes + StripeBytes - 1) / StripeBytes) }
 
-// StripeSize is the length of stripe i in bytes.
+// StripeSize returns the length of stripe i in bytes.
 func (h Header) StripeSize(i int) int {
 	layer, i := h.StripeOf(i)
 	return int(min(StripeBytes, h.blocksOf(layer)*blockBytes-uint64(i)*StripeBytes))
 }
 
-// LargestStripe is the length in bytes of the largest stripe, one of the last layer.
+// LargestStripe returns the length in bytes of the largest stripe, one of the last layer.
 func (h Header) LargestStripe() int {
 	return int(min(StripeBytes, h.blocksOf(h.layers()-1)*blockBytes))
 }
 
-// StripeOf says which stripe of which layer stripe i is. The layer may be one that the map
-// does not have yet.
+// StripeOf returns which stripe of which layer stripe i is. The map may not have the layer yet.
 func (h Header) StripeOf(i int) (layer, of int) {
 	for ; h.Layers > 0 && layer < MaxLayers-1; layer++ {
 		n := stripes(h.blocksOf(layer))
@@ -46,7 +45,7 @@ func (h Header) StripeOf(i int) (layer, of int) {
 	return layer, i
 }
 
-// Checksum is the CRC-32C of bytes, by which stripes are checked.
+// Checksum returns the CRC-32C of b, by which stripes are checked.
 func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // copyStep bounds how long Add waits for a copy: 128 KiB take some 10 microseconds.

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// hosts makes ASCII names of international ones as browsers do: UTS 46, not transitional,
+// hosts converts international names to ASCII as browsers do: UTS 46, not transitional,
 // without the rules that names in use break (underscores, hyphens in third place).
 var hosts = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
 // ports are the default ports of schemes that have one.
 var ports = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
-// appendAuthority appends user, host and port. It is false for what is malformed.
+// appendAuthority appends user, host and port. It returns false if the authority is malformed.
 func appendAuthority(dst, scheme, authority []byte) ([]byte, bool) {
 	host := authority
 	if i := bytes.LastIndexByte(host, '@'); i >= 0 {
@@ -83,7 +83,7 @@ func appendHost(dst, host []byte) ([]byte, bool) {
 	}
 	dst = dst[:start]
 	for i := range len(ascii) {
-		if !hostBytes[ascii[i]] { // what it was mapped to is no name
+		if !hostBytes[ascii[i]] { // the result of the mapping is not a name
 			return dst, false
 		}
 	}

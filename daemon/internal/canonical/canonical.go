@@ -5,12 +5,12 @@
 // syntax-based normalization of RFC 3986, section 6.2.2 (letter case of scheme, host and
 // escapes; escapes of unreserved characters; dot segments), its section 6.2.3 as far as
 // default ports and an empty path go, the mapping of RFC 3987, section 3.1 for bytes that are
-// no ASCII, and ASCII names of international hosts (UTS 46, as browsers do). [Crawl] goes as
-// far as crawlers usually do: besides, the query is sorted, the fragment goes, and so do
-// parameters that track or name a session. docs/canonical.md compares it with Scrapy's.
+// not ASCII, and ASCII names of international hosts (UTS 46, as browsers do). [Crawl] goes as
+// far as crawlers usually do: it also sorts the query, and removes the fragment and parameters
+// that track or name a session. docs/canonical.md compares it with Scrapy's.
 //
-// Only URIs with an authority (scheme://...) have a canonical form. Anything else is taken as
-// it is, and so is what is malformed: it stays different from everything else.
+// Only URIs with an authority (scheme://...) have a canonical form. Anything else, and anything
+// malformed, is left as it is: it stays different from everything else.
 package canonical
 
 import (
@@ -25,7 +25,7 @@ type Form uint8
 const (
 	None  Form = iota // not at all
 	Safe              // as far as the standards say that it makes no difference
-	Crawl             // as far as it rarely makes one to a crawler
+	Crawl             // as far as it rarely makes a difference to a crawler
 )
 
 var forms = [...]string{None: "none", Safe: "safe", Crawl: "crawl"}
@@ -42,7 +42,7 @@ func ParseForm(s string) (Form, error) {
 	return None, fmt.Errorf("canonical: %q: want %s", s, strings.Join(forms[:], ", "))
 }
 
-// Rule says what becomes of the URIs of one filter. The zero value leaves them as they are.
+// Rule says how the URIs of one filter are normalized. The zero value leaves them as they are.
 type Rule struct {
 	Form Form
 	Drop *Names // parameters of queries and paths that Crawl leaves out; nil: none
@@ -51,7 +51,7 @@ type Rule struct {
 // Canonicalizer brings URIs into a canonical form. The zero value is ready for use. It is not
 // safe for concurrent use.
 type Canonicalizer struct {
-	query []param // of the URI at hand
+	query []param // of the current URI
 	value []byte  // names and values of query, unescaped
 	path  []byte
 	uri   []byte
@@ -89,8 +89,8 @@ func (c *Canonicalizer) Append(dst, uri []byte, by Rule) []byte {
 	return dst
 }
 
-// trim takes spaces and control characters from both ends, and tabs and line ends from
-// everywhere, as browsers do.
+// trim removes spaces and control characters from both ends, and tabs and line ends everywhere,
+// as browsers do.
 func (c *Canonicalizer) trim(uri []byte) []byte {
 	for len(uri) > 0 && uri[0] <= ' ' {
 		uri = uri[1:]
@@ -110,10 +110,10 @@ func (c *Canonicalizer) trim(uri []byte) []byte {
 	return c.uri
 }
 
-// parts are those of a URI with an authority; nil: there is none.
+// parts are the parts of a URI with an authority; nil: the URI does not have the part.
 type parts struct{ scheme, authority, path, query, fragment []byte }
 
-// split takes a URI to its parts, as RFC 3986, appendix B does.
+// split splits a URI into its parts, as RFC 3986, appendix B does.
 func split(uri []byte) (p parts, ok bool) {
 	i := bytes.IndexByte(uri, ':')
 	if i < 1 || !bytes.HasPrefix(uri[i:], []byte("://")) || !isScheme(uri[:i]) {

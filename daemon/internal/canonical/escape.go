@@ -24,9 +24,9 @@ var (
 	queryBytes   = letters("-._~!$&'()*+,;=:@/?")
 )
 
-// appendEscaped appends s with the escapes of characters in undo undone, those of others in
-// upper case, and all else that is not in plain escaped. A percent sign that begins no escape
-// is escaped itself, so that it can never begin one with what follows.
+// appendEscaped appends s. It undoes the escapes of characters in undo, writes the escapes of
+// other characters in upper case, and escapes everything else that is not in plain. A percent
+// sign that begins no escape is itself escaped, so that it can never begin one with what follows.
 func appendEscaped(dst, s []byte, undo, plain *class) []byte {
 	for len(s) > 0 {
 		n := 0
@@ -53,8 +53,8 @@ func appendEscaped(dst, s []byte, undo, plain *class) []byte {
 	return dst
 }
 
-// appendUnescaped appends s with all escapes undone, and pluses as the spaces that they are in
-// forms.
+// appendUnescaped appends s with all escapes undone, and with each plus as a space, which it
+// means in forms.
 func appendUnescaped(dst, s []byte) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

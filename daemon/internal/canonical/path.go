@@ -2,8 +2,8 @@ package canonical
 
 import "bytes"
 
-// appendPath appends a path: escapes, then parameters that are dropped, then dot segments, in
-// this order, so that a second time changes nothing.
+// appendPath appends a path. It treats escapes, then parameters that are dropped, then dot
+// segments, in this order, so that a second pass changes nothing.
 func (c *Canonicalizer) appendPath(dst, path []byte, by Rule) []byte {
 	if by.Form == Safe {
 		c.path = appendEscaped(c.path[:0], path, unreserved, pathBytes)
@@ -16,7 +16,7 @@ func (c *Canonicalizer) appendPath(dst, path []byte, by Rule) []byte {
 	return appendSegments(dst, c.path)
 }
 
-// dropPathParams leaves out the parameters (;name=value) that are dropped. It writes to path.
+// dropPathParams removes the parameters (;name=value) that drop names. It overwrites path.
 func dropPathParams(path []byte, drop *Names) []byte {
 	kept := path[:0]
 	for len(path) > 0 {
@@ -37,8 +37,8 @@ func dropPathParams(path []byte, drop *Names) []byte {
 	return kept
 }
 
-// appendSegments appends a path without its dot segments, as RFC 3986, section 5.2.4 has it.
-// The path is empty, for which "/" is appended, or begins with a slash.
+// appendSegments appends a path without its dot segments, as RFC 3986, section 5.2.4 describes.
+// The path begins with a slash or is empty; for an empty path it appends "/".
 func appendSegments(dst, path []byte) []byte {
 	if len(path) == 0 {
 		return append(dst, '/')

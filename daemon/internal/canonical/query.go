@@ -44,11 +44,11 @@ func (n *Names) has(name []byte) bool {
 	return n.whole[string(appendLower(buf[:0], name))]
 }
 
-// param is a parameter of a query; name and value are places in Canonicalizer.value.
+// param is a parameter of a query; name, value and end are positions in Canonicalizer.value.
 type param struct{ name, value, end int }
 
-// appendSorted appends a query as a form would send it, sorted by names, then values, without
-// what is dropped; nothing if nothing is left.
+// appendSorted appends a query as a form would send it, sorted by names, then values, and without
+// the parameters that are dropped. It appends nothing if no parameter is left.
 func (c *Canonicalizer) appendSorted(dst, query []byte, drop *Names) []byte {
 	if len(query) == 0 {
 		return dst

@@ -23,7 +23,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Pair are the files of a certificate and its key.
+// Pair names the files of a certificate and its key.
 type Pair struct{ Cert, Key string }
 
 // New makes an authority.
@@ -45,15 +45,15 @@ func New(t testing.TB, name string) *Authority {
 	return &Authority{File: write(t, filepath.Join(t.TempDir(), "ca.pem"), "CERTIFICATE", der), cert: cert, key: key}
 }
 
-// Roots is the pool that trusts the authority and no other.
+// Roots returns the pool that trusts the authority and no other.
 func (a *Authority) Roots() *x509.CertPool {
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
 	return roots
 }
 
-// Issue makes a certificate for servers and clients that ends after a time, which may be
-// negative, and that is good for names and IP addresses.
+// Issue makes a certificate for servers and clients. It expires after ends, which may be
+// negative, and is valid for hosts, which are names and IP addresses.
 func (a *Authority) Issue(t testing.TB, name string, ends time.Duration, hosts ...string) Pair {
 	t.Helper()
 	key := newKey(t)
@@ -80,7 +80,7 @@ func (a *Authority) Issue(t testing.TB, name string, ends time.Duration, hosts .
 	return Pair{write(t, filepath.Join(dir, "cert.pem"), "CERTIFICATE", der), write(t, filepath.Join(dir, "key.pem"), "PRIVATE KEY", private)}
 }
 
-// Replace puts a file in the place of another in one step, as a renewal does.
+// Replace replaces one file with another in one step, as a renewal does.
 func Replace(t testing.TB, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)

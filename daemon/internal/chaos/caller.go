@@ -19,12 +19,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
-// asker is a client: of Go in this process, or of Python in another.
+// asker is a client: the Go client in this process, or the Python client in another.
 type asker interface {
-	// filter returns which items were new. The error is one of the client's, or lost.
+	// filter returns which items were new. The error is one of the client's.
 	filter(ctx context.Context, filter string, items []string) ([]string, error)
 	check(ctx context.Context, filter string, items []string) ([]bool, error)
-	// url is who answered, or was asked last.
+	// url is the address that answered, or that was asked last.
 	url() string
 	close()
 }
@@ -89,8 +89,8 @@ func (c *caller) run(ctx context.Context) {
 	c.asker.close()
 }
 
-// makeCall makes one call and notes what came of it. A call is not broken off when the round
-// ends: what became of it is to be known.
+// makeCall makes one call and notes its outcome. A call is not broken off when the round ends,
+// because its outcome must be known.
 func (c *caller) makeCall(ctx context.Context, b batch, look bool) {
 	ctx = context.WithoutCancel(ctx)
 	texts := b.texts(c.round.seed)
@@ -138,8 +138,8 @@ func (c *caller) makeCall(ctx context.Context, b batch, look bool) {
 	c.round.count(&call, len(b.items))
 }
 
-// lostAttempt is what a client does not tell of a call that it has repeated: an attempt of
-// which nobody knows what became.
+// lostAttempt returns what a client does not report about a call that it has repeated: an
+// attempt whose outcome nobody knows.
 func lostAttempt(call history.Call) history.Call {
 	call.Outcomes = slices.Repeat([]history.Outcome{history.Unknown}, len(call.Items))
 	call.Told = "an attempt that was repeated"
@@ -150,9 +150,9 @@ func lostAttempt(call history.Call) history.Call {
 func (c *caller) place(outcomes []history.Outcome, texts, fresh []string) bool {
 	isNew, isSeen := history.New, history.Seen
 	switch c.doubt {
-	case client.DoubtSeen: // a lost attempt before may have been the one that got it
+	case client.DoubtSeen: // an earlier attempt that was lost may have got it
 		isSeen = history.Unknown
-	case client.DoubtNew: // as many times as answers are lost
+	case client.DoubtNew: // it may be new as many times as answers are lost
 		isNew = history.Unknown
 	}
 	return place(outcomes, texts, fresh, isNew, isSeen)
@@ -170,7 +170,7 @@ func place(outcomes []history.Outcome, texts, fresh []string, isNew, isSeen hist
 	return next == len(fresh)
 }
 
-// outcomeOf is what an error of a filter call promises.
+// outcomeOf returns the outcome that an error of a filter call promises.
 func (c *caller) outcomeOf(err error) history.Outcome {
 	var answered *client.Error
 	var broken *client.ConnectionError
@@ -184,7 +184,7 @@ func (c *caller) outcomeOf(err error) history.Outcome {
 	return history.Unknown
 }
 
-// toldOf is the stable word of an error, or the cause.
+// toldOf returns the stable word of an error, or its cause.
 func toldOf(err error) string {
 	var answered *client.Error
 	var broken *client.ConnectionError
@@ -200,7 +200,7 @@ func toldOf(err error) string {
 	return "odd answer"
 }
 
-// causeOf is the kind of an error of a connection, without what differs each time.
+// causeOf returns the kind of a connection error, without what differs each time.
 func causeOf(err *client.ConnectionError) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -223,8 +223,8 @@ func (c *caller) lives() []int {
 	return all
 }
 
-// answered is the daemon that was asked last, and its life when the call began: should it
-// have been another one at the end, what is claimed of the earlier one holds as well.
+// answered returns the daemon that was asked last, and its life when the call began. If its life
+// was another one at the end, what is claimed of the earlier life holds as well.
 func (c *caller) answered(before []int) (name string, life int) {
 	url := c.asker.url()
 	for i, d := range c.daemons {

@@ -21,11 +21,11 @@ import (
 
 // Options of a campaign.
 type Options struct {
-	// Duration of all rounds together, without what starts and judges them.
+	// Duration of all rounds together, without the time to start and judge them.
 	Duration time.Duration
 	// Round is how long a round takes.
 	Round time.Duration
-	// Seed of the first round; each further one has the next.
+	// Seed of the first round; each further round has the next seed.
 	Seed uint64
 	// Stores take turns: embedded, redis, sentinel, cluster.
 	Stores []string
@@ -33,7 +33,7 @@ type Options struct {
 	Faults []string
 	// Gentle makes fewer faults and calls, for machines with other work to do.
 	Gentle bool
-	// Out gets progress, figures and what breaks the rule.
+	// Out receives progress, figures and what breaks the rule.
 	Out io.Writer
 }
 
@@ -56,7 +56,7 @@ type campaign struct {
 	wrong    []string
 }
 
-// Run makes a campaign, and fails t if an answer breaks the rule, if a daemon does not
+// Run runs a campaign, and fails t if an answer breaks the rule, if a daemon does not
 // recover, or if too little happened to show anything.
 func Run(t testing.TB, o Options) {
 	t.Helper()
@@ -74,7 +74,7 @@ func Run(t testing.TB, o Options) {
 	if c.binary, c.module, err = build(t.TempDir(), c.has("clock")); err != nil {
 		t.Fatal(err)
 	}
-	// Ctrl-C ends the campaign and judges what there is.
+	// Ctrl-C ends the campaign; what has happened so far is judged.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	c.start = time.Now()
@@ -104,7 +104,7 @@ func (c *campaign) gap() int  { return 700 + 800*btoi(c.Gentle) }
 
 func (c *campaign) elapsed() time.Duration { return time.Since(c.start) }
 
-// round makes a round and notes what is wrong with it.
+// round runs a round and notes what is wrong with it.
 func (c *campaign) round(ctx context.Context, store string, seed uint64, length time.Duration) {
 	r, err := c.begin(store, seed)
 	if err == nil {
@@ -159,7 +159,7 @@ func (c *campaign) count(call *history.Call, items int) {
 func (c *campaign) countFault(name string)  { c.mu.Lock(); c.faults[name]++; c.mu.Unlock() }
 func (c *campaign) missedFault(name string) { c.mu.Lock(); c.missed[name]++; c.mu.Unlock() }
 
-// figures is one line of what happened so far.
+// figures returns one line about what has happened so far.
 func (c *campaign) figures() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *campaign) sum() {
 	fmt.Fprintf(c.Out, "rule broken: %s\nseed %d\n", counts(c.rules), c.Seed)
 }
 
-// mustHaveTried refuses a campaign in which too little happened: a server that answers
+// mustHaveTried fails a campaign in which too little happened: a server that answers
 // nothing breaks no rule.
 func (c *campaign) mustHaveTried() {
 	minutes := max(c.Duration.Minutes(), 0.1)

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// clockVariable names the file that holds by how many seconds a daemon's wall clock is off.
+// clockVariable names the file with the number of seconds by which a daemon's wall clock is off.
 const clockVariable = "CHAOS_CLOCK"
 
-// build compiles the program to dir. With steps its wall clock can be set: it gets a
-// package time whose Now adds what a file says. Nothing of the program itself differs, and
-// timers and the monotonic clock are left alone.
+// build compiles the program into dir. With steps, its wall clock can be set: it gets a package
+// time whose Now adds what a file says, and follows that file. Otherwise the program does not differ; timers and the
+// monotonic clock are left alone.
 func build(dir string, steps bool) (binary, module string, err error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cr-clawer/urifilter").Output()
 	if err != nil {
@@ -77,7 +77,7 @@ func init() {
 `
 )
 
-// writeOverlay writes the files that stand for others in the build, and their list.
+// writeOverlay writes the files that replace others in the build, and their list.
 func writeOverlay(dir, module string) (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -111,7 +111,7 @@ func writeOverlay(dir, module string) (string, error) {
 	return name, os.WriteFile(name, list, 0o600)
 }
 
-// setClock steps the wall clock of a daemon, by a rename, so that no half is read.
+// setClock steps the wall clock of a daemon, by a rename, so that no half of a file is read.
 func (d *daemon) setClock(step time.Duration) error {
 	next := d.clock + ".next"
 	if err := os.WriteFile(next, fmt.Appendf(nil, "%d", int64(step.Seconds())), 0o600); err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
-// restartAfter is how long a daemon is down that ended by itself: without Redis it does
+// restartAfter is how long a daemon that ended by itself stays down: without Redis it does
 // not start, and a service manager tries again.
 const restartAfter = 200 * time.Millisecond
 
-// daemon is a process of the real program behind a proxy, started again whenever it ends.
+// daemon is a process of the real program behind a proxy. It is restarted whenever it ends.
 type daemon struct {
 	name, addr string
 	front      *proxy
@@ -30,7 +30,7 @@ type daemon struct {
 	dir        string // data, log
 	binary     string
 	env        []string
-	clock      string // the file that has the step of its wall clock; "" without
+	clock      string // the file with the step of its wall clock; "": none
 	since      func() time.Duration
 
 	ended chan struct{} // the supervisor is done
@@ -38,7 +38,7 @@ type daemon struct {
 	mu       sync.Mutex
 	process  *os.Process // nil while it is down
 	life     int
-	down     time.Duration // how long it is to stay down, once
+	down     time.Duration // how long it stays down the next time
 	downs    []history.Down
 	own      int // ends that nobody had asked for
 	finished bool
@@ -77,7 +77,7 @@ func (d *daemon) supervise() {
 		}
 		time.Sleep(pause)
 		d.mu.Lock()
-		// What it wrote down last may be a second old, and it has to start.
+		// What it wrote last may be a second old, and it takes time to start.
 		d.downs = append(d.downs, history.Down{From: from - time.Second, To: d.since() + time.Second})
 		d.mu.Unlock()
 	}
@@ -101,7 +101,7 @@ func (d *daemon) begin() (*exec.Cmd, error) {
 
 func (d *daemon) logName() string { return filepath.Join(d.dir, "log") }
 
-// end ends the process by a signal; it is started again after down.
+// end ends the process by a signal; it is restarted after down.
 func (d *daemon) end(sig syscall.Signal, down time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +130,7 @@ func (d *daemon) lives() int {
 	return d.life
 }
 
-// http reaches the daemon past its proxy, with a connection for each request.
+// http returns a client that bypasses the daemon's proxy and uses a connection for each request.
 func (d *daemon) http() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -153,7 +153,7 @@ func (d *daemon) ready(ctx context.Context) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// finish stops the daemon for good, in order, and says what is wrong with its log.
+// finish stops the daemon for good, gracefully, and returns what is wrong with its end or its log.
 func (d *daemon) finish() error {
 	d.mu.Lock()
 	d.finished = true
@@ -178,7 +178,7 @@ func (d *daemon) finish() error {
 	return slow
 }
 
-// pause waits for a length of time that a fault takes.
+// pause waits for length, or until ctx ends.
 func pause(ctx context.Context, length time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -25,7 +25,7 @@ func kill(ctx context.Context, n *nemesis, e event) bool {
 	down := e.length / 4
 	d.end(syscall.SIGKILL, down)
 	pause(ctx, down)
-	// Every other time the next one may come while it starts; else it is to have served.
+	// Half of the time the next kill may come while it starts; else it must have become ready.
 	for end := time.Now().Add(killPause); e.coin && time.Now().Before(end) && ctx.Err() == nil && !d.ready(ctx); {
 		pause(ctx, 20*time.Millisecond)
 	}
@@ -67,7 +67,7 @@ func cut(ctx context.Context, n *nemesis, e event) bool {
 	return true
 }
 
-// breakLink lets connections break for a while, after some bytes or at once.
+// breakLink breaks connections for a while, after some bytes or at once.
 func breakLink(ctx context.Context, p *proxy, e event) {
 	if e.coin {
 		p.setCuts(true)
@@ -80,11 +80,11 @@ func breakLink(ctx context.Context, p *proxy, e event) {
 	}
 }
 
-// mostOff bounds how far a clock gets off, so that what is to be remembered for days
-// never expires.
+// mostOff bounds how far off a clock may be, so that items to be remembered for days never
+// expire.
 const mostOff = 30 * 24 * time.Hour
 
-// stepClock sets a daemon's wall clock, seconds or days from where it was.
+// stepClock sets a daemon's wall clock, seconds or hours from where it was.
 func stepClock(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
 	release := n.hold("clock " + d.name)
@@ -106,8 +106,8 @@ func stepClock(ctx context.Context, n *nemesis, e event) bool {
 	}
 	n.wall[d.name] = off
 	if n.store == "embedded" {
-		// Forward is time that has passed if the daemon is down, or goes down before it has
-		// written the step down; back undoes what a step forward hid.
+		// A step forward counts as time passed if the daemon is down, or goes down before it has
+		// recorded the step; a step back undoes what a step forward hid.
 		n.steps = append(n.steps, history.Step{At: n.elapsed(), By: max(step, -step)})
 	}
 	n.mu.Unlock()
@@ -139,8 +139,8 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 // dropGrace is how long daemons may take to learn that another one dropped a filter.
 const dropGrace = 3 * time.Second
 
-// drop drops a filter and makes it again under its name. Every other time a daemon is
-// killed beside it.
+// drop drops a filter and creates it again under its name. Half of the time a daemon is killed
+// at the same time.
 func drop(ctx context.Context, n *nemesis, e event) bool {
 	memory := e.target % len(n.rig.memories)
 	daemons := n.rig.memories[memory]

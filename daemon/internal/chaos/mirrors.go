@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// evicted is how many items the mirrors of this round's daemons have had to let go of, as their metrics tell.
+// evicted returns how many items the mirrors of this round's daemons have evicted, by their metrics.
 func (r *round) evicted() (all float64, err error) {
 	for _, d := range r.rig.daemons {
 		answer, err := d.http().Get("http://" + d.addr + "/metrics")

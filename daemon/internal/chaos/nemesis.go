@@ -19,7 +19,7 @@ type fault struct {
 	stores []string // nil: all
 	// alone says that no other fault is under way meanwhile.
 	alone bool
-	// empties says that Redis has nothing afterwards: what a bounded mirror let go of is lost then.
+	// empties says that Redis is empty afterwards: what a bounded mirror has evicted is lost then.
 	empties bool
 	do      func(ctx context.Context, n *nemesis, e event) bool // false: it could not be done
 }
@@ -28,7 +28,7 @@ type fault struct {
 type event struct {
 	*fault
 	after  time.Duration // since the event before
-	target int           // of which daemon or server, modulo their number
+	target int           // which daemon or server, modulo their number
 	length time.Duration
 	coin   bool
 }
@@ -68,10 +68,10 @@ func Faults() []string {
 // nemesis makes the faults of a round.
 type nemesis struct {
 	*round
-	events []*fault // that the store can have, each as often as it weighs
+	events []*fault // that the store can have, each as often as its weight
 	rnd    *rand.Rand
 
-	alone sync.RWMutex // held by a fault beside which there is no other
+	alone sync.RWMutex // locked for writing by a fault that is alone
 	locks sync.Map     // of targets: *sync.Mutex by name
 
 	mu     sync.Mutex
@@ -143,7 +143,7 @@ func (n *nemesis) note(name, target string, from time.Duration) {
 	n.countFault(name)
 }
 
-// targetOf is what an event was done to, for people.
+// targetOf returns the name of the target of an event, for people.
 func (n *nemesis) targetOf(e event) string {
 	switch e.name {
 	case "kill", "term", "stop", "cut", "clock", "redis-slow", "redis-cut", "redis-part", "redis-net":
@@ -154,7 +154,7 @@ func (n *nemesis) targetOf(e event) string {
 
 func (n *nemesis) daemonOf(e event) *daemon { return n.rig.daemons[e.target%len(n.rig.daemons)] }
 
-// hold takes a target for a fault; nil if another one has it, so that faults do not queue.
+// hold claims a target for a fault; nil if another fault has it, so that faults do not queue.
 func (n *nemesis) hold(name string) (release func()) {
 	m, _ := n.locks.LoadOrStore(name, new(sync.Mutex))
 	mu, _ := m.(*sync.Mutex)

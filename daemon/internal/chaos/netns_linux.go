@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netns is a network of a daemon's own: loopback, and a cable to this one. Without the
-// right to make one, the daemon is in the network of this process.
+// netns is a daemon's own network: loopback, and a cable to the network of this process. Without
+// the right to make one, the daemon is in the network of this process.
 type netns struct {
 	name  string
-	cable string // the end that is here
-	here  string // its address
+	cable string // its end in this process's network
+	here  string // the address of that end
 }
 
-// newNetns makes the network of daemon i of round seed.
+// newNetns makes the network of daemon i in the round with this seed.
 func newNetns(seed uint64, i int) (*netns, error) {
 	n := &netns{name: fmt.Sprintf("chaos-%d-%d", os.Getpid(), i), cable: fmt.Sprintf("ch%d-%d", os.Getpid(), i)}
-	// 198.18.0.0/15 is for tests between networks (RFC 2544): nothing else is reached there.
+	// 198.18.0.0/15 is for tests between networks (RFC 2544): nothing else uses it.
 	net := fmt.Sprintf("198.18.%d.", (uint64(os.Getpid())+seed)%256)
 	n.here = net + fmt.Sprint(4*i+1)
 	for _, line := range []string{
@@ -50,7 +50,7 @@ func ip(line string) error {
 	return nil
 }
 
-// unplug takes the cable away, until plug: packets are lost, and sent again by TCP.
+// unplug disconnects the cable until plug: packets are lost, and TCP sends them again.
 func (n *netns) unplug() error { return ip("link set " + n.cable + " down") }
 func (n *netns) plug() error   { return ip("link set " + n.cable + " up") }
 
@@ -64,8 +64,8 @@ func (n *netns) command(program string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.name, program}, args...)...)
 }
 
-// dial connects to an address in the network. A thread goes there, and ends with its
-// goroutine; a connection stays in the network that it was made in.
+// dial connects to an address in the network. A thread enters the network, and ends with its
+// goroutine; a connection stays in the network in which it was made.
 func (n *netns) dial(addr string) (conn net.Conn, err error) {
 	var dialer net.Dialer
 	if n == nil {

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// netns is a network of a daemon's own; Linux has them.
+// netns is a daemon's own network; only Linux has them.
 type netns struct{ here string }
 
 func newNetns(uint64, int) (*netns, error) { return nil, errors.ErrUnsupported }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	perSecond  = 150     // items that come up, per second and filter
-	window     = 120     // items that are asked for by everybody at about the same time
+	perSecond  = 150     // new items, per second and filter
+	window     = 120     // items that all callers ask for at about the same time
 	singles    = 1 << 24 // items of large batches are numbered from here
 	troubles   = 64
 	largeBatch = 9000 // more than travels to Redis in one piece
@@ -50,7 +50,7 @@ func itemText(seed uint64, n uint32) string {
 }
 
 // pool is what the callers of one memory choose from: mostly items that others ask for at
-// the same time, some that are older, and batches that met trouble once more.
+// the same time, some older items, and, once more, batches that got an error.
 type pool struct {
 	large atomic.Uint32
 
@@ -81,7 +81,7 @@ func (p *pool) troubledBatch(r *rand.Rand) (batch, bool) {
 	return b, true
 }
 
-// choose is the next batch of a caller.
+// choose returns the next batch of a caller.
 func (p *pool) choose(r *rand.Rand, elapsed time.Duration) batch {
 	again, size, kind, large := r.IntN(5) == 0, 1+r.IntN(40), r.IntN(20), r.IntN(150) == 0
 	if again {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// proxy passes connections on to a server, and is where links break. Its address stays
-// when the server is started again.
+// proxy forwards connections to a server, and is where links break. Its address stays the same
+// when the server is restarted.
 type proxy struct {
 	listener net.Listener
 	dial     func() (net.Conn, error) // the server
@@ -26,7 +26,7 @@ type proxy struct {
 	ended bool
 }
 
-// newProxy listens on a free port of host and passes on to what dial connects to.
+// newProxy listens on a free port of host and forwards to the server that dial connects to.
 func newProxy(host string, dial func() (net.Conn, error), seed uint64) (*proxy, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
@@ -115,7 +115,7 @@ func (p *proxy) state() (time.Duration, bool) {
 	return p.delay, p.cuts
 }
 
-// cutAfter is how many bytes of answers pass before a connection breaks: often none, so
+// cutAfter returns how many bytes of answers pass before a connection breaks: often none, so
 // that a request is carried out and nothing of its answer arrives.
 func (p *proxy) cutAfter() int {
 	p.mu.Lock()
@@ -146,7 +146,7 @@ func (p *proxy) forget(conns ...net.Conn) {
 func (p *proxy) setDelay(d time.Duration) { p.mu.Lock(); p.delay = d; p.mu.Unlock() }
 func (p *proxy) setCuts(on bool)          { p.mu.Lock(); p.cuts = on; p.mu.Unlock() }
 
-// breakAll closes the connections that there are.
+// breakAll closes all present connections.
 func (p *proxy) breakAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

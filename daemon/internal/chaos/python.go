@@ -91,7 +91,7 @@ func (a *pythonAsker) check(_ context.Context, filter string, items []string) (f
 	return fresh, err
 }
 
-// url is not known: the client does not say whom it asked.
+// url is not known: the client does not say which daemon it asked.
 func (a *pythonAsker) url() string { return "" }
 
 func (a *pythonAsker) close() {

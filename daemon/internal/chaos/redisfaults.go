@@ -80,7 +80,7 @@ func redisPartition(ctx context.Context, n *nemesis, e event) bool {
 	return true
 }
 
-// redisUnplugged cuts a daemon's own network off.
+// redisUnplugged cuts off a daemon's own network.
 func redisUnplugged(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
 	release := n.hold("link " + d.name)
@@ -129,7 +129,7 @@ func redisEmpty(ctx context.Context, n *nemesis, e event) bool {
 	})
 }
 
-// failover has the sentinels choose another master.
+// failover makes the sentinels choose another master.
 func failover(ctx context.Context, n *nemesis, e event) bool {
 	if !n.replicated(ctx) {
 		return false
@@ -149,7 +149,7 @@ func failover(ctx context.Context, n *nemesis, e event) bool {
 			if now == nil || now == old {
 				continue
 			}
-			// The old master takes writes until the sentinel has told it.
+			// The old master accepts writes until the sentinel has told it.
 			if role, err := cli(ctx, old, "role"); e.coin || err == nil && strings.HasPrefix(role, "slave") {
 				return true
 			}
@@ -162,7 +162,7 @@ func failover(ctx context.Context, n *nemesis, e event) bool {
 	return done
 }
 
-// master is the server that the sentinels name.
+// master returns the server that the sentinels name.
 func (n *nemesis) master() *redistest.Server {
 	out, err := n.sentinel("get-master-addr-by-name")
 	fields := strings.Fields(out)
@@ -194,12 +194,12 @@ func (n *nemesis) replicated(ctx context.Context) bool {
 	return false
 }
 
-// resynced is how long daemons may take to put back what Redis lost: the documents' two
-// minutes, and some more for a busy machine.
+// resynced is how long daemons may take to restore what Redis lost: the two minutes that the
+// documents promise, and some more for a busy machine.
 const resynced = 3 * time.Minute
 
-// lose has Redis lose data while every daemon is there, and waits until each has shown by
-// a batch that they are back.
+// lose makes Redis lose data while every daemon is ready, and waits until each daemon has shown
+// by a batch that the data is restored.
 func (n *nemesis) lose(ctx context.Context, do func() bool) bool {
 	if n.rig.awaitReady(ctx, time.Minute) != nil {
 		return false
@@ -224,7 +224,7 @@ func (n *nemesis) lose(ctx context.Context, do func() bool) bool {
 	return done
 }
 
-// probe sends batches of items of its own to a daemon, to both kinds, until they are taken.
+// probe sends batches of its own items to a daemon, to both kinds, until they are accepted.
 func (n *nemesis) probe(ctx context.Context, daemon int, end time.Time) error {
 	d := n.rig.daemons[daemon]
 	c, err := client.New(d.addr, client.WithHTTPClient(d.http()), client.WithPatience(0), client.WithTimeout(5*time.Second))
@@ -269,13 +269,13 @@ func reshard(ctx context.Context, n *nemesis, e event) bool {
 	out, err := cli(ctx, nil, "--cluster", "reshard", n.rig.servers[to].Addr, "--cluster-from", ids[0], "--cluster-to", ids[1],
 		"--cluster-slots", fmt.Sprint(100+e.target*10), "--cluster-yes", "--cluster-timeout", "5000")
 	if err != nil || strings.Contains(out, "[ERR]") {
-		_, _ = cli(ctx, nil, "--cluster", "fix", n.rig.servers[to].Addr) // slots that were under way
+		_, _ = cli(ctx, nil, "--cluster", "fix", n.rig.servers[to].Addr) // slots that were being moved
 		return false
 	}
 	return true
 }
 
-// cli runs redis-cli at a server; a nil server is named in args.
+// cli runs redis-cli against a server; if s is nil, args name the server.
 func cli(ctx context.Context, s *redistest.Server, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

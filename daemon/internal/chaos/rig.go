@@ -22,9 +22,9 @@ import (
 )
 
 // Filters of a round. The capacity of the one that does not grow is so far above what is sent
-// that no false positive is to be expected.
+// that no false positive is expected.
 const (
-	forEver  = "uri"     // bloom; in every second round one that grows, again and again
+	forEver  = "uri"     // bloom; in every second round it grows, again and again
 	jobs     = "jobs"    // exact
 	forDays  = "days"    // timing, longer than any campaign and any step of a clock
 	forShort = "seconds" // timing
@@ -36,26 +36,26 @@ const (
 
 var churnedSpec = client.FilterSpec{Kind: "bloom", Capacity: 200_000, ErrorRate: 1e-6}
 
-// rig is the servers of a round.
+// rig has the servers of a round.
 type rig struct {
 	store    string
 	daemons  []*daemon
-	links    []*proxy // of each daemon to Redis, with one server; else none
+	links    []*proxy // of each daemon to Redis, if that is one server; else none
 	servers  []*redistest.Server
 	sentinel *redistest.Server
 	archive  *proxy   // nil: there is none
-	ways     []*proxy // to the archive, from networks that daemons have of their own
+	ways     []*proxy // to the archive, from the daemons' own networks
 	admin    redis.UniversalClient
-	// memories are the addresses of daemons that answer as one: all of those that share
-	// Redis, each by itself otherwise.
+	// memories are the groups of daemons that answer as one: all of those that share Redis,
+	// each by itself otherwise.
 	memories [][]*daemon
 }
 
-// falsePositives is more than are likely in a filter that grows: its rate of one in a million
-// holds for what it is full with, which all of its layers but the last are.
+// falsePositives is more than a filter that grows is likely to have: its rate of one in a million
+// holds for full layers, and all of its layers but the last are full.
 const falsePositives = 3
 
-// size is a part of the settings of forEver.
+// size returns a part of the settings of forEver.
 func size(growing bool) string {
 	if growing {
 		return "capacity: 1000, on_full: grow"
@@ -63,14 +63,14 @@ func size(growing bool) string {
 	return "capacity: 1500000, on_full: warn"
 }
 
-// What makes mirrors of 4 MiB tight: two empty filters take nearly all of them.
+// Settings that make mirrors of 4 MiB tight: two empty filters take nearly all of them.
 const (
 	mirrorBytes = "4MiB"
 	ballast     = ", {id: 8, name: taken, capacity: 1050000, on_full: warn}, {id: 9, name: large, capacity: 20000000, on_full: warn}"
 	wholeMirror = 2 // the daemon whose mirrors are not bounded
 )
 
-// newRig starts the servers. Daemons are there, and perhaps not yet ready.
+// newRig starts the servers. The daemons may not be ready yet when it returns.
 func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	g := &rig{store: store}
 	count := 3
@@ -181,7 +181,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// awaitReady waits until all daemons are ready; it names those that are not.
+// awaitReady waits until all daemons are ready; its error names one that is not.
 func (g *rig) awaitReady(ctx context.Context, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -201,7 +201,7 @@ func tail(file string) string {
 	return string(text[max(0, len(text)-3000):])
 }
 
-// addresses is how the daemons of a memory are reached.
+// addresses returns the addresses of the daemons of a memory.
 func addresses(daemons []*daemon) string {
 	var all []string
 	for _, d := range daemons {
@@ -210,7 +210,7 @@ func addresses(daemons []*daemon) string {
 	return strings.Join(all, ",")
 }
 
-// close stops everything, and says which daemon does not end as it should.
+// close stops everything, and returns an error for each daemon that does not end as it should.
 func (g *rig) close() []error {
 	var wrong []error
 	for _, d := range g.daemons {

@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
-// Times that a round waits for at its ends, and how many items it asks for at once in the end.
+// The longest waits at both ends of a round, the time between figures, and the final batch size.
 const (
 	beginMost   = 2 * time.Minute
 	recoverMost = 4 * time.Minute
@@ -44,12 +44,12 @@ type round struct {
 	wrong    []string
 }
 
-// growing tells whether the filter forEver grows.
+// growing reports whether the filter forEver grows.
 func (r *round) growing() bool { return r.seed%2 == 1 }
 
 func (r *round) elapsed() time.Duration { return time.Since(r.started) }
 
-// fail notes something that is wrong whatever the callers were told.
+// fail notes something that is wrong, whatever the callers were told.
 func (r *round) fail(format string, args ...any) {
 	r.failures.Lock()
 	defer r.failures.Unlock()
@@ -96,7 +96,7 @@ func (r *round) makeChurned(daemons []*daemon) error {
 }
 
 // makeCallers makes the callers of a memory: one for each daemon, two that go from one to
-// the next, one for each choice of what a lost answer means, and one in Python.
+// the next, one that repeats calls whose answers were lost, and one in Python.
 func (r *round) makeCallers(m int, daemons []*daemon) error {
 	add := func(name string, daemons []*daemon, doubt client.Doubt) error {
 		c, err := r.newCaller(fmt.Sprintf("%s-%d", name, m+1), m, daemons, doubt, uint64(10+len(r.callers)))
@@ -119,7 +119,7 @@ func (r *round) makeCallers(m int, daemons []*daemon) error {
 	return err
 }
 
-// disturb lets callers and nemesis go for a while, repairs everything, and asks for all
+// disturb runs the callers and the nemesis for a while, repairs everything, and asks for all
 // items once more.
 func (r *round) disturb(ctx context.Context, length time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, length)
@@ -148,7 +148,7 @@ func (r *round) disturb(ctx context.Context, length time.Duration) error {
 	return r.askForAll()
 }
 
-// writeBack uses the archive, if there is one; what comes of it shows in the items.
+// writeBack uses the archive, if there is one; the effect shows in the items.
 func (r *round) writeBack(ctx context.Context) {
 	if r.rig.archive == nil {
 		return
@@ -174,7 +174,7 @@ func (r *round) writeBack(ctx context.Context) {
 	}
 }
 
-// askForAll asks every memory for every item once more, at a daemon after the other.
+// askForAll asks every memory for every item once more, at one daemon after the other.
 func (r *round) askForAll() error {
 	asked := map[string]map[uint32]bool{}
 	for _, c := range r.callers {
@@ -205,7 +205,7 @@ func (r *round) askForAll() error {
 				size := min(finalBatch, len(items))
 				last.asker, last.daemons = goAsker{c}, []*daemon{d}
 				for _, look := range []bool{true, false} {
-					told := problem.OutcomeUnknown // as of a connection that a fault has cut, and nobody has used since
+					told := problem.OutcomeUnknown // as on a connection that a fault has cut, and that nobody has used since
 					for try := 0; try < 10 && told == problem.OutcomeUnknown; try++ {
 						last.makeCall(context.Background(), batch{filter, items[:size]}, look)
 						told = last.calls[len(last.calls)-1].Told
@@ -222,7 +222,7 @@ func (r *round) askForAll() error {
 	return nil
 }
 
-// judge holds what the callers were told against the rule.
+// judge checks what the callers were told against the rule.
 func (r *round) judge() *history.Report {
 	h := r.history
 	for _, c := range r.callers {

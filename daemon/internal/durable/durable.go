@@ -1,6 +1,6 @@
-// Package durable does the file operations that must survive a crash: temporary file,
+// Package durable performs the file operations that must survive a crash: temporary file,
 // sync, rename, sync of the directory. Each operation carries a label, so that a test
-// can make exactly that one fail; it does not decide what a failure means.
+// can make exactly that one fail; the package does not decide what a failure means.
 package durable
 
 import (
@@ -13,13 +13,13 @@ import (
 
 // FS performs file operations. The zero value is the real file system.
 type FS struct {
-	// Hook, when set, is asked before every operation what is to go wrong with it.
+	// Hook, if set, is called before every operation and returns the fault to inject.
 	Hook func(label, path string) Fault
-	// Record, when set, does every operation by calling run, and may look at it.
+	// Record, if set, performs every operation by calling run, and may inspect it.
 	Record func(op Op, run func() (done bool, err error)) error
 }
 
-// Fault is what a test wants of one operation; the zero Fault lets it be.
+// Fault says how a test makes one operation fail; the zero Fault leaves it alone.
 type Fault struct {
 	Before error // fail without doing it
 	After  error // do it, then fail: it persisted, but nobody knows
@@ -95,7 +95,7 @@ func (f *File) WriteAt(label string, b []byte, off int64) error {
 // ReadAt is os.File.ReadAt.
 func (f *File) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, off) }
 
-// Truncate sets the size; what is new reads as zeroes and takes no space yet.
+// Truncate sets the size; new bytes read as zeroes and take no space yet.
 func (f *File) Truncate(label string, size int64) error {
 	return f.fs.do(Op{Kind: OpTruncate, Label: label, Path: f.f.Name(), File: f, Off: size}, func() error { return f.f.Truncate(size) })
 }
@@ -106,9 +106,9 @@ func (f *File) Sync(label string) error {
 	return f.fs.do(Op{Kind: OpSync, Label: label, Path: f.f.Name(), File: f}, func() error { return datasync(f.f) })
 }
 
-// BeginSync has the system begin to write n bytes from off on, so that a later Sync finds less
-// to do. It waits for nothing and promises nothing: what it cannot do is left to Sync, which
-// tells of what could not be written.
+// BeginSync asks the system to begin writing n bytes from off on, so that a later Sync has less
+// to do. It does not wait and promises nothing: what it cannot do is left to Sync, which
+// reports what could not be written.
 func (f *File) BeginSync(off, n int64) { beginSync(f.f, off, n) }
 
 // Close closes the file.
@@ -128,7 +128,7 @@ func (fs FS) Remove(label, path string) error {
 	return fs.do(Op{Kind: OpRemove, Label: label, Path: path}, func() error { return os.Remove(path) })
 }
 
-// RemoveAll removes a folder and all in it; none is no error.
+// RemoveAll removes a folder and all in it; a missing folder is not an error.
 func (fs FS) RemoveAll(label, path string) error {
 	return fs.do(Op{Kind: OpRemoveAll, Label: label, Path: path}, func() error {
 		_, err := openReserved(func() (*os.File, error) { return nil, os.RemoveAll(path) })
@@ -141,8 +141,8 @@ func (fs FS) Mkdir(label, path string) error {
 	return fs.do(Op{Kind: OpMkdir, Label: label, Path: path}, func() error { return os.Mkdir(path, 0o700) })
 }
 
-// MkdirAll makes a folder and those above it that are missing, all durable on return:
-// the folder itself too where it was there, since who made it may not have come so far.
+// MkdirAll makes a folder and its missing parents, all durable on return. A folder that
+// exists is made durable too, because the process that made it may not have done so yet.
 func (fs FS) MkdirAll(label, path string) error {
 	parent := filepath.Dir(path)
 	if st, err := os.Stat(path); err == nil {
@@ -150,7 +150,7 @@ func (fs FS) MkdirAll(label, path string) error {
 			return &os.PathError{Op: label, Path: path, Err: syscall.ENOTDIR}
 		}
 		err := fs.SyncDir(label+"-syncdir", parent)
-		if errors.Is(err, os.ErrPermission) { // a parent of somebody else, who made the folder for us
+		if errors.Is(err, os.ErrPermission) { // the parent belongs to somebody else, who made the folder for us
 			err = nil
 		}
 		return err
@@ -166,7 +166,7 @@ func (fs FS) MkdirAll(label, path string) error {
 	return fs.SyncDir(label+"-syncdir", parent)
 }
 
-// Dir is an open directory, whose names can be made durable though no descriptor is left.
+// Dir is an open directory, whose names can be made durable even if no descriptor is left.
 type Dir struct {
 	fs   FS
 	path string
@@ -211,10 +211,10 @@ func (fs FS) SyncDir(label, path string) error {
 	return errors.Join(d.Sync(label), d.Close())
 }
 
-// WriteFile replaces path by what fill writes, in one step: after a crash the old
-// content or the new is there, never a part. Labels are label-create, label-write
+// WriteFile replaces path by what fill writes, in one step: after a crash path has the
+// old content or the new, never a part. Labels are label-create, label-write
 // (fill's own), label-sync, label-rename and label-syncdir. On an error the old
-// content still stands, unless the error came of label-syncdir: then either does.
+// content remains, unless the error comes from label-syncdir: then path has either.
 func (fs FS) WriteFile(label, path string, fill func(*File) error) (err error) {
 	tmp := path + ".tmp"
 	f, err := fs.OpenFile(label+"-create", tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)

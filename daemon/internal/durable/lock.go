@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Lock is a lock file that this process holds. The system lets go of it when the
+// Lock is a lock file that this process holds. The system releases it when the
 // process ends, however that happens.
 type Lock struct{ f *os.File }
 
 // InUseError is returned when another process holds a lock.
 type InUseError struct {
 	Path   string
-	Holder string // what the holder wrote of itself: "process 123"
+	Holder string // what the holder wrote about itself: "process 123"
 }
 
 func (e *InUseError) Error() string { return fmt.Sprintf("%s: held by %s", e.Path, e.Holder) }
 
-// AcquireLock takes the lock file at path, made if missing, without waiting.
-// It returns an *InUseError when somebody holds it.
+// AcquireLock locks the lock file at path, which it creates if missing, without waiting.
+// It returns an *InUseError if somebody holds the lock.
 func AcquireLock(path string) (*Lock, error) {
 	l, err := acquire(path, tryLock)
 	if err == nil {
@@ -29,10 +29,10 @@ func AcquireLock(path string) (*Lock, error) {
 	return l, err
 }
 
-// AcquireSharedLock takes the lock file at path for as many processes as want to share it, and
-// tells whether this one is the first. It returns an *InUseError when somebody holds it alone.
-// Callers must keep others from calling it meanwhile, and until the first one has done what it
-// does before the others come: a lock file of their own is for that.
+// AcquireSharedLock locks the lock file at path, which any number of processes may share, and
+// tells whether this process is the first. It returns an *InUseError if somebody holds the lock
+// alone. Callers must keep other processes from calling it at the same time, and until the first
+// one has done what must be done before the others come; they use another lock file for that.
 func AcquireSharedLock(path string) (_ *Lock, first bool, err error) {
 	l, err := acquire(path, tryLock)
 	switch {
@@ -42,7 +42,7 @@ func AcquireSharedLock(path string) (_ *Lock, first bool, err error) {
 		if err == nil && ok {
 			return l, true, nil
 		}
-		if err == nil { // one that wants it alone came in between
+		if err == nil { // a process that wants it alone came in between
 			err = inUse(path)
 		}
 		l.f.Close()
@@ -81,26 +81,26 @@ func inUse(path string) error {
 	return &InUseError{Path: path, Holder: text}
 }
 
-// sign says who holds the lock, for the error above only: on a full disk it holds all the same.
+// sign writes who holds the lock, only for the error above: the lock holds on a full disk too.
 func (l *Lock) sign() {
 	if err := l.f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(l.f, "process %d\n", os.Getpid())
 	}
 }
 
-// ID tells the lock file from every other file of this machine, copies of it included; ""
-// where the system does not say.
+// ID distinguishes the lock file from every other file of this machine, including copies of it;
+// "" if the system does not say.
 func (l *Lock) ID() string { return fileID(l.f) }
 
-// Release lets go of the lock. The file stays. Closing it would not do: a process that another
-// goroutine has just forked has the file, too, until its program begins.
+// Release releases the lock. The file stays. Closing it would not be enough: a process that
+// another goroutine has just forked has the file open too, until its program begins.
 func (l *Lock) Release() error { return errors.Join(unlock(l.f), l.f.Close()) }
 
-// Gate lets one process at a time do something, in about the order in which they come; one that
-// dies makes room for the next. It is for one goroutine at a time.
+// Gate lets one process at a time do something, in roughly the order of their arrival; a process
+// that dies makes room for the next. A Gate is for one goroutine at a time.
 type Gate struct{ f *os.File }
 
-// OpenGate opens the file that a gate is, made if missing.
+// OpenGate opens the file of a gate, which it creates if missing.
 func OpenGate(path string) (*Gate, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -109,11 +109,11 @@ func OpenGate(path string) (*Gate, error) {
 	return &Gate{f}, nil
 }
 
-// Enter waits until no other process is within.
+// Enter waits until no other process is inside.
 func (g *Gate) Enter() error { return waitLock(g.f) }
 
 // Leave lets the next one in.
 func (g *Gate) Leave() error { return unlock(g.f) }
 
-// Close leaves, and lets go of the file, which stays.
+// Close leaves, and closes the file, which stays on disk.
 func (g *Gate) Close() error { return g.f.Close() }

@@ -13,7 +13,7 @@ func tryLock(f *os.File) (bool, error) { return flock(f, unix.LOCK_EX) }
 
 func tryShare(f *os.File) (bool, error) { return flock(f, unix.LOCK_SH) }
 
-// share makes a lock that is held alone a shared one.
+// share turns an exclusive lock into a shared one.
 func share(f *os.File) (bool, error) { return flock(f, unix.LOCK_SH) }
 
 func flock(f *os.File, how int) (bool, error) {

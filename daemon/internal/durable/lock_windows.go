@@ -10,7 +10,7 @@ func tryLock(f *os.File) (bool, error) { return lockFile(f, windows.LOCKFILE_EXC
 
 func tryShare(f *os.File) (bool, error) { return lockFile(f, 0) }
 
-// share makes a lock that is held alone a shared one.
+// share turns an exclusive lock into a shared one.
 func share(f *os.File) (bool, error) {
 	if err := unlock(f); err != nil {
 		return false, err
@@ -18,7 +18,7 @@ func share(f *os.File) (bool, error) {
 	return tryShare(f)
 }
 
-// place is one byte far beyond the content, which others may still read.
+// place is one byte far beyond the content, so that others may still read the content.
 func place() windows.Overlapped { return windows.Overlapped{Offset: 1 << 30} }
 
 func lockFile(f *os.File, how uint32) (bool, error) {

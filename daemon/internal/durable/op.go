@@ -4,7 +4,7 @@ package durable
 type Op struct {
 	Kind  OpKind
 	Label string
-	Path  string // what it works on; of a rename the new path
+	Path  string // what it works on; for a rename, the new path
 	From  string // OpRename: the old path
 	File  *File  // OpOpen, OpWrite, OpTruncate, OpSync: the open file, whatever its name is by now
 	Flag  int    // OpOpen: as for os.OpenFile

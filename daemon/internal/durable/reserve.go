@@ -8,14 +8,14 @@ import (
 )
 
 // IsShortage tells whether err means that the process or the machine has no descriptor
-// or no memory left at present: what was asked has not been done, and may be tried again.
+// or no memory left at present: the operation has not been done, and may be tried again.
 func IsShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// A few descriptors are kept in reserve, so that files can be opened though connections
+// A few descriptors are kept in reserve, so that files can be opened even if connections
 // have taken all others. One is given up for a file that could not be opened otherwise,
-// and taken again when a file is closed.
+// and replaced when a file is closed.
 const reserved = 16
 
 var reserve struct {
@@ -24,8 +24,8 @@ var reserve struct {
 	wanted int // 0 until KeepReserve
 }
 
-// KeepReserve takes the reserve; it is for a process that serves connections. What
-// cannot be had now is taken later.
+// KeepReserve fills the reserve; it is for a process that serves connections. Descriptors
+// that are not available now are added later.
 func KeepReserve() {
 	reserve.Lock()
 	reserve.wanted = reserved
@@ -33,7 +33,7 @@ func KeepReserve() {
 	refill()
 }
 
-// refill takes what is missing from the reserve.
+// refill opens the descriptors that the reserve lacks.
 func refill() {
 	reserve.Lock()
 	defer reserve.Unlock()
@@ -46,8 +46,8 @@ func refill() {
 	}
 }
 
-// openReserved opens by open, with a descriptor of the reserve where there is no other.
-// Somebody else may be quicker to take it; then it is the next.
+// openReserved calls open, and gives up a descriptor of the reserve if there is no other.
+// Somebody else may be quicker to take that one; then the next is given up.
 func openReserved(open func() (*os.File, error)) (*os.File, error) {
 	for {
 		f, err := open()

@@ -14,7 +14,7 @@ func datasync(f *os.File) error { return f.Sync() }
 
 func beginSync(*os.File, int64, int64) {}
 
-// openDir gives nil on Windows, which cannot sync a directory.
+// openDir returns nil on Windows, which cannot sync a directory.
 func openDir(path string) (*os.File, error) {
 	if runtime.GOOS == "windows" {
 		return nil, nil

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// clearedSuffix is that of the file of a cleared filter until it takes the place of the
-	// old one; a start removes it.
+	// clearedSuffix is the suffix of a cleared filter's new file until it replaces the old
+	// one; a start removes such a file.
 	clearedSuffix = ".cleared.tmp"
 	// segmentsMeanwhile is more segments than a journal can begin while such a file is written.
 	segmentsMeanwhile = 1 << 20
 )
 
-// Clear implements engine.Store. A file of an empty memory, of a later generation, takes the
-// place of the filter's by one rename. It covers all segments of the journal so far: before
-// the rename a start reads the old file and the journal, after it the new file, and skips
-// the segments. Batches go on while the file is written, and wait for the rename.
+// Clear implements engine.Store. A file of an empty memory, of a later generation, replaces
+// the filter's file by one rename. It covers all segments of the journal so far: a start before
+// the rename reads the old file and the journal; a start after it reads the new file and skips
+// the segments. Batches continue while the file is written, and wait for the rename.
 func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
 	if err := s.sticky(); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Identity, se
 	return nil
 }
 
-// clear ends k, and serves m in its folder. On an error all is as before, or the store has
-// failed.
+// clear ends k, and serves m in its folder. On an error nothing has changed, or the store
+// has failed.
 func (k *diskFilter) clear(m kind.Memory, serve func(engine.Set)) error {
 	from, err := k.replaceFile(m)
 	if err != nil {
@@ -64,8 +64,8 @@ func (k *diskFilter) clear(m kind.Memory, serve func(engine.Set)) error {
 	return nil
 }
 
-// replaceFile writes the file of m and lets it take the place of the old one. It returns
-// the journal's first segment that the file does not cover.
+// replaceFile writes the file of m and replaces the old one by it. It returns the journal's
+// first segment that the file does not cover.
 func (k *diskFilter) replaceFile(m kind.Memory) (from uint64, err error) {
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()

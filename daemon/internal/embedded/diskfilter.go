@@ -14,13 +14,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
-// diskFilter is one filter of any kind: its memory, a file of it, and a journal of what the
-// file does not have yet.
+// diskFilter is one filter of any kind: its memory, a file of the memory, and a journal of
+// what the file does not have yet.
 //
 // An item goes first into memory and, under the same lock, into the journal's buffer; so
-// whoever sees an item as seen finds it already in the buffer, and waits, before
-// answering, for the sync that covers it. It is the same with an item that is forgotten.
-// Nothing is acknowledged, as new or as duplicate, that a crash could take back.
+// a batch that finds an item seen finds it already in the buffer, and before it answers
+// it waits for the sync that covers the item. The same holds for an item that is forgotten.
+// Nothing that a crash could undo is acknowledged, as new or as duplicate.
 type diskFilter struct {
 	store   *Store
 	spec    engine.Spec
@@ -31,7 +31,7 @@ type diskFilter struct {
 
 	use  sync.RWMutex // read-held by batches, write-held to end them
 	gone bool
-	end  func() // called, if not nil, when it is gone
+	end  func() // called, if not nil, when the filter is gone
 
 	checkpointing sync.Mutex
 	retryAt       time.Time // after a checkpoint that failed; guarded by checkpointing
@@ -58,7 +58,7 @@ func (k *diskFilter) change(n int, work func() (int, error)) (int, error) {
 	}
 	defer k.journal.Release(n)
 	changed, err := work()
-	if err != nil { // some may have been added, and who sees them would wait for the rest
+	if err != nil { // some may have been added, and callers that see them would wait for the rest
 		k.store.fail(fmt.Errorf("filter %s: %w", k.spec.Name, err))
 		return 0, fmt.Errorf("%w: %w", engine.ErrFailed, err)
 	}
@@ -75,7 +75,7 @@ func (k *diskFilter) has(work func()) error {
 	return translate(k.journal.Wait())
 }
 
-// translate gives the journal's errors the engine's names.
+// translate wraps the journal's errors in those of the engine.
 func translate(err error) error {
 	switch {
 	case err == nil:
@@ -89,8 +89,8 @@ func translate(err error) error {
 	}
 }
 
-// nameSpace gives an error that came of a full disk, or of too few descriptors, the
-// engine's name.
+// nameSpace wraps an error that is caused by a full disk, or by too few descriptors, in
+// that of the engine.
 func nameSpace(err error) error {
 	switch {
 	case durable.IsNoSpace(err):
@@ -115,8 +115,8 @@ func (k *diskFilter) checkpoint() error {
 	return k.checkpointBy(false, func(path string, from uint64) error { return k.memory.Write(k.store.opt.FS, path, from) })
 }
 
-// checkpointBy is checkpoint with write to write the file. It is done now, also after one
-// that failed, where somebody waits for it.
+// checkpointBy is checkpoint, but write writes the file. If somebody waits for it, it runs
+// now, even soon after a checkpoint that failed.
 func (k *diskFilter) checkpointBy(waited bool, write func(path string, from uint64) error) error {
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()
@@ -150,7 +150,7 @@ func (k *diskFilter) writeCheckpoint(write func(path string, from uint64) error)
 	return k.journal.Discard(from)
 }
 
-// sweep lets go of a part of what has expired.
+// sweep releases a part of the expired items.
 func (k *diskFilter) sweep() error {
 	p, ok := k.memory.(kind.Sweeping)
 	if !ok || k.enter() != nil { // dropped meanwhile
@@ -169,7 +169,7 @@ func (k *diskFilter) room() error {
 	return translate(k.journal.Full())
 }
 
-// drop ends the set and takes its folder's name away. On an error all is as before.
+// drop ends the set and moves its folder to another name. On an error nothing has changed.
 func (k *diskFilter) drop() (away string, err error) {
 	defer k.ended()
 	k.use.Lock()
@@ -191,7 +191,7 @@ func (k *diskFilter) drop() (away string, err error) {
 	return away, nil
 }
 
-// close ends the set. Batches under way are waited for, later ones get an error.
+// close ends the set. It waits for batches under way; later ones get an error.
 func (k *diskFilter) close() error {
 	defer k.ended()
 	k.use.Lock()

@@ -35,7 +35,7 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	return s.found(spec, of, bits)
 }
 
-// staged is a bit-map that no filter has yet.
+// staged is a bit-map that belongs to no filter yet.
 type staged struct{ bits kind.BitMap }
 
 func (u staged) Header() bloom.Header { return u.bits.Header() }
@@ -44,7 +44,7 @@ func (u staged) MergeStripe(_ context.Context, i int, data []byte) error {
 	return u.bits.MergeStripe(i, data)
 }
 
-// Commit does nothing: the folder is written when the bits are whole.
+// Commit does nothing: the folder is written when the bits are complete.
 func (u staged) Commit(context.Context) error { return nil }
 
 // Create implements engine.Store.

@@ -18,6 +18,8 @@ import (
 // A data directory holds
 //
 //	lock                     held by the process that owns it
+//	ids.json                 the highest id that a filter ever had
+//	quarantine/              folders of dropped filters that were damaged
 //	filters/<id>-<name>/     one folder a filter:
 //	    filter.json          what it is: package configs
 //	    bitmap, entries, ... what its kind has, see package kinds
@@ -51,7 +53,7 @@ func readSpec(dir string) (engine.Spec, error) {
 
 func folderName(spec engine.Spec) string { return fmt.Sprintf("%d-%s", spec.ID, spec.Name) }
 
-// damaged adds the way out to an error about a filter's files.
+// damaged adds a hint on what to do to an error about a filter's files.
 func damaged(err error, dir string) error {
 	return fmt.Errorf("%w\nhint: with the daemon stopped `urifilter verify` lists all damage, `urifilter verify --repair` keeps what is whole of a journal, "+
 		"and %s can be put back from a copy; or drop the filter: its folder is moved away, and it can be made again or restored from the archive", err, dir)
@@ -98,7 +100,7 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 		err = fs.SyncDir("filter-syncdir", parent)
 	}
 	if err != nil {
-		// Nobody is told that the filter is there, so its name must become free again.
+		// Nobody learns that the filter exists, so its name must become free.
 		if _, found := os.Lstat(dir); found == nil {
 			if undo := fs.Rename("filter-undo", dir, tmp); undo != nil {
 				s.fail(errors.Join(err, undo))
@@ -109,8 +111,8 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 	return dir, nil
 }
 
-// takeAway takes a folder's name away, durable on return. On an error the folder is as
-// it was.
+// takeAway moves a folder to another name, durably on return. On an error the folder is
+// unchanged.
 func (s *Store) takeAway(dir string) (away string, err error) {
 	fs, parent := s.opt.FS, filepath.Dir(dir)
 	away = filepath.Join(parent, fmt.Sprintf("%s%s-%d", droppedPrefix, filepath.Base(dir), s.drops.Add(1)))
@@ -134,9 +136,9 @@ func (s *Store) takeAway(dir string) (away string, err error) {
 	return "", err
 }
 
-// tidy removes what a crash left half made or half removed and returns the folders of
-// the filters, whose names are then durable: a process that was killed may have made one
-// and not come so far.
+// tidy removes what a crash left half made or half removed, makes the names of the filters'
+// folders durable, and returns them: a process that was killed may have made a folder
+// without syncing its name.
 func (s *Store) tidy() ([]string, error) {
 	dirs, leftovers, err := list(s.opt.Dir)
 	if err != nil {

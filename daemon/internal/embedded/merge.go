@@ -16,8 +16,8 @@ import (
 // mergeName is the file of stripes that are to be merged; a start removes it.
 const mergeName = "merge.tmp"
 
-// merging keeps stripes that are merged into a bit-map until Commit makes them durable:
-// in memory at once they would have items called seen which a power cut makes new again.
+// merging keeps stripes that are merged into a bit-map until Commit makes them durable: if
+// they went into memory at once, items would be called seen that a power cut makes new again.
 type merging struct {
 	sync.Mutex
 	file    *durable.File // nil: none
@@ -100,8 +100,8 @@ func (s *set) stage(i int, data []byte) error {
 	return nil
 }
 
-// Commit implements engine.BitMap: the merged bits get into the filter's file first, and
-// into memory when that is on the disk.
+// Commit implements engine.BitMap: the merged bits go into the filter's file first, and
+// into memory when the file is on disk.
 func (s *set) Commit(context.Context) error {
 	s.merging.Lock()
 	defer s.merging.Unlock()

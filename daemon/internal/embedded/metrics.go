@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
 )
 
-// metrics tell of the disk. The store is their collector: the journals' sizes are looked at
-// when they are asked for.
+// metrics are those of the disk. The store is their collector: it reads the journals' sizes
+// when the metrics are collected.
 type metrics struct {
 	fsync prometheus.Histogram
 	bytes *prometheus.Desc

@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// numbersName is the file, in the data directory, with the highest id that a filter made
-// at run time was given: {"highest_id": 1010}. Without it none was.
+// numbersName is the file in the data directory that has the highest id given to a filter
+// made at run time: {"highest_id": 1010}. Without the file, none was given.
 const numbersName = "ids.json"
 
 type numbers struct {

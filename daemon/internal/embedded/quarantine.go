@@ -16,19 +16,19 @@ import (
 
 var _ engine.Quarantiner = (*Store)(nil)
 
-// quarantineDir has, in the data directory, the folders of filters that were dropped from
-// quarantine.
+// quarantineDir is the folder, in the data directory, for the folders of filters that were
+// dropped from quarantine.
 const quarantineDir = "quarantine"
 
 // ofAll tells whether an error of one filter's files says nothing about that filter: the
-// machine has no descriptors, memory or space at present. Everything else does: files
+// machine has no descriptors, memory or space at present. Every other error does: files
 // that are damaged, missing, of a newer version, of another owner, on bad sectors.
 func ofAll(err error) bool {
 	return durable.IsShortage(err) || durable.IsNoSpace(err) || errors.Is(err, engine.ErrNoSpace)
 }
 
-// clashing finds folders of one id or one name. Nobody can say which of them is right, so
-// none is served.
+// clashing finds folders with the same id or name. Nobody can say which of them is right,
+// so none is served.
 func clashing(dirs []string) map[string]error {
 	bad := map[string]error{}
 	for i, a := range dirs {
@@ -45,7 +45,7 @@ func clashing(dirs []string) map[string]error {
 	return bad
 }
 
-// splitName takes a folder's name apart; the id is 0 where it has none.
+// splitName splits a folder's name; the id is 0 if it has none.
 func splitName(dir string) (id int, name string) {
 	base := filepath.Base(dir)
 	if digits, rest, ok := strings.Cut(base, "-"); ok {
@@ -70,7 +70,7 @@ func (s *Store) Quarantined() []engine.Quarantined {
 	return s.bad
 }
 
-// PutAway implements engine.Quarantiner: the folder is moved out of the filters'.
+// PutAway implements engine.Quarantiner: it moves the folder out of the filters' directory.
 func (s *Store) PutAway(_ context.Context, q engine.Quarantined) (to string, err error) {
 	fs, parent := s.opt.FS, filepath.Join(s.opt.Dir, quarantineDir)
 	if err := fs.MkdirAll("quarantine-dir", parent); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) PutAway(_ context.Context, q engine.Quarantined) (to string, err
 	if err := fs.Rename("quarantine-rename", q.Where, to); err != nil {
 		return "", err
 	}
-	// The new name first: a cut between the two leaves the folder under both or one.
+	// The new name first: a power cut between the two leaves the folder under both or one.
 	err = errors.Join(fs.SyncDir("quarantine-syncdir", parent), fs.SyncDir("quarantine-syncdir", filepath.Dir(q.Where)))
 	if err != nil {
 		return "", errors.Join(err, fs.Rename("quarantine-undo", to, q.Where))

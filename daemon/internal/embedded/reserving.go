@@ -46,8 +46,8 @@ func (s *reserving) Reserve(_ context.Context, id engine.Reservation, keys []blo
 	return result, err
 }
 
-// prepare has the filter's file written in the version that has reservations, before the
-// first.
+// prepare makes sure, before the first reservation, that the filter's file is written in the
+// version that has reservations.
 func (s *reserving) prepare() error {
 	if s.ready.Load() {
 		return nil

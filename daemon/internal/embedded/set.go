@@ -47,7 +47,7 @@ var (
 	_ engine.Prefetching = (*set)(nil)
 )
 
-// serve makes the set of a filter whose journal is open, by what its memory can do.
+// serve makes the set of a filter whose journal is open, according to what its memory can do.
 func serve(k *diskFilter) engine.Set {
 	k.memory.Log(k.journal)
 	switch m := k.memory.(type) {
@@ -82,7 +82,7 @@ func (s *set) Stats() engine.Stats {
 // WrittenBack implements engine.BitMap.
 func (s *set) WrittenBack(at time.Time) { s.writtenBack.Store(&at) }
 
-// Prefetcher implements engine.Prefetching. It may be asked also when the filter is gone.
+// Prefetcher implements engine.Prefetching. It may be called even when the filter is gone.
 func (s *set) Prefetcher() bloom.Prefetcher { return s.bits.Prefetcher() }
 
 // Header implements engine.BitMap.
@@ -108,7 +108,7 @@ var _ engine.Layered = layered{}
 // Memory implements engine.Growing.
 func (s layered) Memory() uint64 { return s.bits.Memory() }
 
-// Add implements engine.Set. The journal has a line for each layer too.
+// Add implements engine.Set. The journal has an entry for each layer too.
 func (s layered) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
 	return s.change(len(keys)+bloom.MaxLayers, func() (int, error) { return s.bits.Add(keys, fresh) })
 }
@@ -130,7 +130,7 @@ func (s layered) MergeStripe(ctx context.Context, i int, data []byte) error {
 // Layers implements engine.Layered.
 func (s layered) Layers() []bloom.Layer { return s.bits.Layers() }
 
-// forgetful is a filter that grows, and of which single items can be forgotten.
+// forgetful is a filter that grows, and that can forget single items.
 type forgetful struct {
 	plain
 	keys kind.Forgetful

@@ -1,6 +1,6 @@
-// Package embedded keeps filters on this machine: what they remember in memory, and on
-// disk a file of each and a journal of what the file lacks. docs/format.md has the files,
-// diskfilter.go the argument why a crash loses nothing; what differs between kinds is in kinds.
+// Package embedded keeps filters on this machine: what they remember is in memory, and on disk
+// each has a file and a journal of what the file lacks. docs/format.md describes the files,
+// diskfilter.go says why a crash loses nothing; what differs between kinds is in package kinds.
 //
 // It does not hash, and does not know items.
 package embedded
@@ -26,20 +26,20 @@ import (
 
 const (
 	flushEvery      = time.Second            // durability: interval
-	checkpointEvery = 100 * time.Millisecond // how often the journals' sizes are looked at
+	checkpointEvery = 100 * time.Millisecond // how often the journals' sizes are checked
 	checkpointRetry = 30 * time.Second
-	sweepEvery      = 100 * time.Millisecond // how often something is done about what has expired
+	sweepEvery      = 100 * time.Millisecond // how often a part of the expired items is released
 )
 
 // Options say where a store is and how it works.
 type Options struct {
 	Dir        string
 	Durability string // always | interval | none
-	// CheckpointBytes of a journal make a checkpoint due, a quarter of the bit-map if that
-	// is more. Default 64 MiB.
+	// CheckpointBytes is the size of a journal that makes a checkpoint due, or a quarter of
+	// the bit-map if that is more. Default 64 MiB.
 	CheckpointBytes int64
-	// SegmentBytes of the first file of a journal; the following ones are larger. Default
-	// 1 MiB.
+	// SegmentBytes is the size of the first file of a journal; the following ones are larger.
+	// Default 1 MiB.
 	SegmentBytes int64
 	Log          *slog.Logger
 	FS           durable.FS   // zero: the real one
@@ -70,8 +70,8 @@ type Store struct {
 
 var _ engine.Store = (*Store)(nil)
 
-// Open takes the data directory, made if missing. It returns a *durable.InUseError
-// when another process has it. Load reads the filters.
+// Open locks the data directory, which it creates if missing. It returns a
+// *durable.InUseError if another process has it. Load reads the filters.
 func Open(opt Options) (*Store, error) {
 	if opt.CheckpointBytes == 0 {
 		opt.CheckpointBytes = 64 << 20
@@ -117,7 +117,7 @@ func parseDurability(s string) (journal.Sync, error) {
 }
 
 // Load implements engine.Store. A filter that is damaged is left out; Quarantined says
-// why. An error is for what concerns all of them.
+// why. An error concerns all filters.
 func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	dirs, err := s.tidy()
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error)
 	if err != nil {
 		return nil, nil, none, err
 	}
-	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does above it
+	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does for the directory above
 		return nil, nil, none, err
 	}
 	m, from, err := of.Read(spec, filepath.Join(dir, of.File), s.opt.Clock)
@@ -176,7 +176,7 @@ func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error)
 	return k, set, found, nil
 }
 
-// replay lets memory take in the journal that follows its file; r says how it is read.
+// replay applies to m the journal that follows its file; r says how it is read.
 func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journal.Found, error) {
 	var applied error
 	r.Generation, r.From, r.Width = m.Stats().Generation, from, of.Width
@@ -288,7 +288,7 @@ func (s *Store) every(ctx context.Context, interval time.Duration, work func()) 
 	}
 }
 
-// flush syncs for durability interval; an error is sticky and told to fail.
+// flush syncs for durability interval; an error is sticky and passed to fail.
 func (s *Store) flush() {
 	if s.sync != journal.Interval {
 		return
@@ -309,7 +309,7 @@ func (s *Store) checkpointDue() {
 	}
 }
 
-// sweep lets go of what has expired.
+// sweep releases a part of the expired items of each filter.
 func (s *Store) sweep() {
 	for _, set := range s.all() {
 		if err := set.sweep(); err != nil { // nothing is wrong with what is left

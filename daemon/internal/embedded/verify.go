@@ -30,8 +30,8 @@ type Finding struct {
 
 // Verify checks every file of a data directory that no daemon uses, and changes
 // nothing. With repair, a damaged journal is replaced by what is whole of it; damaged
-// bit-maps and descriptions are left alone. The error is for what could not be looked
-// at; damage is in the findings, one for each filter, passed to each as it is ready.
+// bit-maps and descriptions are left alone. The error reports what could not be checked;
+// damage is in the findings, one per filter, which are passed to each as they are ready.
 func Verify(dataDir string, repair bool, each func(Finding)) error {
 	if _, err := os.Stat(filepath.Join(dataDir, filtersDir)); err != nil {
 		return fmt.Errorf("data directory %s: %w", dataDir, err)

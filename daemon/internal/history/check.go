@@ -25,7 +25,7 @@ type Item struct {
 	Number      uint32
 }
 
-// Op is a call, as one item has it.
+// Op is a call, as one item sees it.
 type Op struct {
 	*Call
 	Outcome Outcome
@@ -49,16 +49,16 @@ func (v *Violation) span() time.Duration {
 	return to - from
 }
 
-// Report is what came of a check.
+// Report is the result of a check.
 type Report struct {
 	Calls, Items int
 	Told         [outcomes]int // ops by outcome
-	Violations   []Violation   // the shortest first; one an item and rule
-	// FalsePositives are items that were new for nobody, and are not among the violations.
+	Violations   []Violation   // the shortest first; one per item and rule
+	// FalsePositives counts the items that were new for nobody and are not among the violations.
 	FalsePositives int
 }
 
-// Check holds a history against the rules.
+// Check checks a history against the rules.
 func Check(h *History) *Report {
 	r := &Report{Calls: len(h.Calls)}
 	registers := map[Item][]Op{}
@@ -110,7 +110,7 @@ func (h *History) judge(item Item, ops []Op) []Violation {
 	return found
 }
 
-// withOutcome are the ops with one of these outcomes.
+// withOutcome returns the ops that have one of these outcomes.
 func withOutcome(ops []Op, outcomes ...Outcome) []Op {
 	var some []Op
 	for _, op := range ops {

@@ -1,7 +1,7 @@
 package history
 
-// expiredBetween says whether some moments of the two ops lie so far from each other that the item
-// had expired between them. One that only looks remembers nothing that could expire.
+// expiredBetween says whether some moments of the two ops are so far apart that the item had
+// expired between them. An op that only looks remembers nothing that could expire.
 func (h *History) expiredBetween(a, b Op) bool {
 	return h.expired(a, b) || b.Outcome == New && h.expired(b, a)
 }
@@ -38,8 +38,8 @@ func (h *History) over(o, seen Op) bool {
 }
 
 // lost says whether the documents allow that what o remembered was forgotten when later
-// took place: the store has lost its data, and the life of the daemon that accepted it had
-// ended before, with what only it would have put back.
+// took place: the store has lost its data, and the life of the daemon that accepted the item,
+// which alone would have put it back, had ended before.
 func (h *History) lost(o, later Op) bool {
 	if !h.ownLife(o) {
 		return false

@@ -1,9 +1,9 @@
-// Package history holds what callers of a filter were told against the one rule: of
+// Package history checks what callers of a filter were told against the one rule: of
 // equal items exactly one is new.
 //
 // # Model
 //
-// An item of one incarnation of a filter (from its making to its dropping) is a register
+// An item of one incarnation of a filter (from its creation to its drop) is a register
 // that begins unset. A call on it takes effect at one moment between its invocation and its
 // return, or not at all:
 //
@@ -15,13 +15,13 @@
 //	Unknown   unset -> unknown, at any moment from invoke on, even after the return; or none
 //	Refused   none: the error promised that nothing was remembered
 //
-// Unknown is what a caller was told for whom the connection broke, or who got an error
-// that says so. A call that never returned is Unknown too. The state of such an item is unknown: daemons
+// Unknown is the outcome for a caller whose connection broke, or who got an error that says
+// so. A call that never returned is Unknown too. The state of such an item is unknown: daemons
 // may call it seen, and yet one of them may know that nobody was told, and give it to the
 // next caller as new. That settles it.
 //
 // A history is legal if there is an order of effects that agrees with all intervals. For
-// this register that comes to four rules, each of which has a witness of one or two calls:
+// this register that amounts to four rules, each of which has a witness of one or two calls:
 //
 //	new twice         two New. (Where the daemons are told to give an item of unknown
 //	                  outcome to the next caller, one more for each Unknown is legal.)
@@ -30,31 +30,30 @@
 //	seen before new   the same, but some caller was told New later: nobody misses the item,
 //	                  and yet an answer was wrong.
 //	forgotten         an Absent that was invoked after a New had returned; or after a Seen
-//	                  or Present had that no Unknown can have been the reason of.
+//	                  or Present had returned that no Unknown can have caused.
 //
-// The rules are no more and no less than the model; a test holds them against a search of
-// all orders.
+// The rules are equivalent to the model; a test compares them with a search of all orders.
 //
 // # Items that expire
 //
 // The register of such an item becomes unset again when its time is over, counted from the
 // moment of the New. Two New are then legal if some choice of moments puts them apart by the
-// time of the first; a Seen wants a New whose time was not over when it was invoked; an
+// time of the first; a Seen requires a New whose time was not over when it was invoked; an
 // Absent contradicts a New only while its time cannot be over. [Tolerance] says how far
 // clocks may differ, and what the documents allow beyond: [Step] of a clock, [Down] of a
-// daemon, [Loss] of a store that only living daemons put right.
+// daemon, [Loss] of a store that only living daemons repair.
 //
 // # Filters that are dropped
 //
-// While a drop or the making that follows are under way it is not known which incarnation
-// a call met. It counts as Unknown in each that it may have met, and so explains all and
-// contradicts nothing.
+// While a drop or the creation that follows it is under way, it is not known which incarnation
+// a call met. The call counts as Unknown in each that it may have met, and so explains
+// everything and contradicts nothing.
 //
 // # What it cannot see
 //
-// A false positive of a bloom filter looks as an item that is new for nobody: campaigns use
-// filters so empty that none is to be expected. That no item is lost shows only in items that
-// are asked for again: campaigns end by asking for all of them.
+// A false positive of a bloom filter looks like an item that is new for nobody: campaigns use
+// filters so empty that none is expected. That no item is lost shows only for items that
+// are queried later: campaigns end by querying all of them.
 //
 // The package knows no network and no process; package chaos makes the histories.
 package history
@@ -81,13 +80,13 @@ func (o Outcome) String() string {
 	return [...]string{"new", "seen", "check: new", "check: seen", "UNKNOWN", "refused"}[o]
 }
 
-// Forever is the Return of a call that never did.
+// Forever is the Return of a call that never returned.
 const Forever = time.Duration(math.MaxInt64)
 
 // Call is one call of one caller. Times are since the campaign began.
 type Call struct {
 	Caller string
-	// Daemon is who answered, or was asked last, and Life how often it had been started.
+	// Daemon is the daemon that answered, or was asked last; Life is how often it had been started.
 	Daemon string
 	Life   int
 	Filter string
@@ -114,8 +113,8 @@ type Fault struct {
 	From, To     time.Duration
 }
 
-// Loss is a store that lost its data, and had them put back by the daemons that lived:
-// Lives names those by their life. Items that expire and that an earlier life accepted are
+// Loss is a store that lost its data and got it back from the daemons that were alive: Lives
+// has the life of each of them. Items that expire and that an earlier life accepted are
 // forgotten, as the documents say.
 type Loss struct {
 	From, To time.Duration
@@ -143,15 +142,16 @@ type History struct {
 	Tolerance    Tolerance
 	// UnknownIsNew says that an item of unknown outcome is given to the next caller.
 	UnknownIsNew bool
-	// FalsePositives are how many items of a filter may be new for nobody: those that its error
+	// FalsePositives is how many items of a filter may be new for nobody: as many as its error
 	// rate makes likely. Filters that are not in it have none.
 	FalsePositives map[string]int
-	// OwnLife are filters of which a daemon puts back only what it has accepted itself since it was
-	// started, when the store has lost its data. So it is with all whose items expire.
+	// OwnLife has the filters for which a daemon, when the store has lost its data, puts back only
+	// what it has accepted itself since it was started. The same is true of all filters whose
+	// items expire.
 	OwnLife map[string]bool
 }
 
-// incarnations are those of a filter; one for all time if it was never dropped.
+// incarnations returns those of a filter; one for all time if it was never dropped.
 func (h *History) incarnations(filter string) []Incarnation {
 	if all := h.Incarnations[filter]; len(all) > 0 {
 		return all

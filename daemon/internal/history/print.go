@@ -38,7 +38,7 @@ func (r *Report) Shortest(n int) []*Violation {
 	return some
 }
 
-// near says whether a fault was about the time of a call that may have been the reason.
+// near says whether a fault was around the time of a call that may have been the reason.
 func (v *Violation) near(f Fault) bool {
 	return slices.ContainsFunc(v.All, func(op Op) bool {
 		telling := slices.Contains(v.Witness, op) || op.Outcome == Refused || op.Outcome == Unknown

@@ -14,7 +14,7 @@ func (l *List) AppendFresh(dst []byte, fresh []bool) []byte {
 		}
 		first = false
 		run := l.rawSpan(i)
-		// Neighbours that are both new go in one copy, with the comma (and the one
+		// Neighbours that are both new are copied in one piece, with the comma (and the one
 		// space that Python writes) between them.
 		for i+1 < len(l.spans) && fresh[i+1] {
 			next := l.rawSpan(i + 1)

@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// canonizer holds what is known of the objects in one item. The item is first written
+// canonizer holds what is known about the objects in one item. The item is first written
 // to the arena with its members in the order sent; only if some object's keys are not
-// sorted is it written once more, in order. So no byte is copied more than twice,
-// however deep the item is nested.
+// sorted is it written a second time, in order. So no byte is copied more than twice,
+// however deeply the item is nested.
 type canonizer struct {
 	keys    []byte   // the keys, unescaped, one after the other
 	open    []member // of the objects that are not closed yet, outermost first
@@ -17,7 +17,7 @@ type canonizer struct {
 	out     []byte
 }
 
-// member is a key and its value. Places are in the arena but for the key's text.
+// member is a key and its value. All places except that of the key's text are in the arena.
 type member struct {
 	key, keyEnd     int // in canonizer.keys
 	start, val, end int // `"key":` from start to val, the value from val to end
@@ -35,7 +35,7 @@ func (c *canonizer) reset() {
 	c.mixed = false
 }
 
-// trim lets go of what one very large item has left behind.
+// trim releases the memory that one very large item has left behind.
 func (c *canonizer) trim() {
 	const keepMembers = 1 << 14
 	if cap(c.keys) > keepBytes || cap(c.out) > keepBytes ||
@@ -44,7 +44,7 @@ func (c *canonizer) trim() {
 	}
 }
 
-// canonical takes an array or object and appends its RFC 8785 form to the arena.
+// canonical parses an array or object and appends its RFC 8785 form to the arena.
 func (p *parser) canonical(depth int) *Error {
 	l, c, at := p.list, &p.list.canon, len(p.list.arena)
 	c.reset()
@@ -58,7 +58,7 @@ func (p *parser) canonical(depth int) *Error {
 	return nil
 }
 
-// nested takes any value and appends it to the arena, members in the order sent.
+// nested parses any value and appends it to the arena, members in the order sent.
 // The item began at arena[at].
 func (p *parser) nested(depth, at int) *Error {
 	l := p.list
@@ -106,7 +106,7 @@ func (p *parser) nested(depth, at int) *Error {
 	return nil
 }
 
-// quoted takes a string and appends its canonical form, quotes included.
+// quoted parses a string and appends its canonical form, quotes included.
 func (p *parser) quoted() *Error {
 	_, err := p.quotedKey(false)
 	return err
@@ -210,7 +210,7 @@ func (p *parser) object(depth, at int) *Error {
 }
 
 // closeObject sorts the members open[mine:] of an object and moves them to members.
-// It is not ok if a key appears twice.
+// ok is false if a key appears twice, and twice is that key.
 func (c *canonizer) closeObject(id, mine, end int) (twice []byte, ok bool) {
 	compare := func(a, b member) int {
 		return compareUTF16(c.keys[a.key:a.keyEnd], c.keys[b.key:b.keyEnd])
@@ -254,7 +254,7 @@ func (c *canonizer) write(dst, text []byte, from, to, o int) []byte {
 }
 
 // compareUTF16 orders UTF-8 texts by their UTF-16 code units. That is the order of
-// the bytes, but that the characters from U+10000 on, which UTF-16 writes with
+// the bytes, except that the characters from U+10000 on, which UTF-16 writes with
 // surrogates (0xD800...), come before U+E000 to U+FFFF.
 func compareUTF16(a, b []byte) int {
 	for i := range min(len(a), len(b)) {

@@ -3,9 +3,9 @@
 //
 // A string item is its UTF-8 bytes; any other JSON value is its RFC 8785 canonical
 // JSON. A list holds slices of the body it was decoded from, so that decoding a batch
-// of ordinary strings copies nothing and, with a List that is used again, allocates
-// nothing. What would merge different items without a word (invalid UTF-8, integers
-// that a double cannot hold, an object with one key twice) is an error.
+// of ordinary strings copies nothing and, with a List that is reused, allocates nothing.
+// Input that would silently merge different items (invalid UTF-8, integers that a double
+// cannot hold, an object with one key twice) is an error.
 //
 // The package does not look at filters, tokens or HTTP; it says what the body holds.
 package items
@@ -16,7 +16,7 @@ import "fmt"
 type Limits struct {
 	Items     int // items of a list; of a batch for a Reader
 	ItemBytes int // canonical bytes of one item
-	// Skip has a Reader leave out lines that are no items, in place of ending with an error.
+	// Skip makes a Reader leave out lines that are not items, instead of ending with an error.
 	// A Request says itself whether it wants that.
 	Skip bool
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items/scan"
 )
 
-// keepBytes is the most arena that a List holds on to between batches.
+// keepBytes is the largest arena that a List keeps between batches.
 const keepBytes = 4 << 20
 
 // List is the items of one batch. The zero value is an empty list, ready for use.
-// Its buffers are used again by the next batch. It refers to the body that it was
+// The next batch reuses its buffers. It refers to the body that it was
 // decoded from, which must not change while the list is in use.
 // It is not safe for concurrent use.
 type List struct {
@@ -33,7 +33,7 @@ type wide struct {
 	start, end int // in the arena
 }
 
-// Reset empties the list and lets go of the body.
+// Reset empties the list and releases the body.
 func (l *List) Reset() {
 	l.body, l.lines = nil, false
 	l.spans, l.wide, l.arena = l.spans[:0], l.wide[:0], l.arena[:0]
@@ -61,7 +61,7 @@ func (l *List) rawSpan(i int) scan.Span {
 	return s
 }
 
-// Bytes is the canonical bytes of item i.
+// Bytes returns the canonical bytes of item i.
 func (l *List) Bytes(i int) []byte {
 	s := l.spans[i]
 	if s.End == 0 {
@@ -75,12 +75,12 @@ func (l *List) Bytes(i int) []byte {
 	return raw
 }
 
-// IsString tells strings and lines from other JSON values.
+// IsString distinguishes strings and lines from other JSON values.
 func (l *List) IsString(i int) bool {
 	return l.lines || l.body[l.rawSpan(i).Start] == '"'
 }
 
-// Keys appends the hashes of items from to to-1 to dst, in order.
+// Keys appends to dst the hashes of the items in [from, to), in order.
 func (l *List) Keys(dst []bloom.Hash, seed uint64, from, to int) []bloom.Hash {
 	dst = slices.Grow(dst, to-from)
 	for i := from; i < to; i++ {
@@ -93,7 +93,7 @@ func (l *List) Keys(dst []bloom.Hash, seed uint64, from, to int) []bloom.Hash {
 	return dst
 }
 
-// add appends an item whose canonical bytes are body[start:end] but for its quotes.
+// add appends an item whose canonical bytes are body[start:end] except for its quotes.
 func (l *List) add(start, end int) {
 	l.spans = append(l.spans, scan.Span{Start: uint32(start), End: uint32(end)})
 }

@@ -1,6 +1,6 @@
 package items
 
-// kind names the type of the value at pos, without taking it.
+// kind names the type of the value at pos, without consuming it.
 func (p *parser) kind() (string, *Error) {
 	if p.pos == len(p.body) {
 		return "", p.unexpected("a value")
@@ -27,7 +27,7 @@ func (p *parser) wrongType(field string, offset int, found, want string) *Error 
 	return p.fault(WrongType, offset, "%s: found %s, want %s", field, found, want)
 }
 
-// short takes a string that is no item. The result is good until the arena grows.
+// short parses a string that is not an item. The result is valid until the arena grows.
 func (p *parser) short() ([]byte, *Error) {
 	l := p.list
 	at := len(l.arena)
@@ -39,7 +39,7 @@ func (p *parser) short() ([]byte, *Error) {
 	return plain, err
 }
 
-// integerMember takes a number that must be an integer of 64 bits.
+// integerMember parses a number that must be a 64-bit integer.
 func (p *parser) integerMember(field, want string) (int64, *Error) {
 	at := p.pos
 	lit, whole, err := p.number()
@@ -53,7 +53,7 @@ func (p *parser) integerMember(field, want string) (int64, *Error) {
 	return n, nil
 }
 
-// same is b as a string: last, if it reads alike.
+// same returns b as a string: last itself, if it is equal.
 func same(last string, b []byte) string {
 	if last == string(b) {
 		return last

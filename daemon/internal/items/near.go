@@ -30,7 +30,7 @@ type NearRequest struct {
 	// Documents refer to the body, which must not change.
 	Documents []Document
 
-	head  Request // reads what the bodies of lists have, too
+	head  Request // reads the members that bodies of lists have, too
 	texts []span  // of Documents
 	ids   map[string]int
 }
@@ -54,7 +54,7 @@ const (
 // nearFields are the members of a request, as an error lists them.
 var nearFields = fieldFilter + " (or " + fieldFilterShort + "), " + fieldDocuments + ", " + fieldDistance + ", " + fieldLimit + ", " + fieldRemember + ", " + fieldToken
 
-// Reset empties the request and lets go of the body.
+// Reset empties the request and releases the body.
 func (r *NearRequest) Reset() { *r = NearRequest{} }
 
 // Decode reads body, which it does not copy, into r. An error is an *Error, and leaves r empty.
@@ -70,7 +70,7 @@ func (r *NearRequest) Decode(body []byte, lim NearLimits) error {
 		return err
 	}
 	r.Filter, r.Token = r.head.Filter, r.head.Token
-	arena := r.head.List.arena // which grows no more
+	arena := r.head.List.arena // which no longer grows
 	for i, s := range r.texts {
 		from := body
 		if s.arena {
@@ -122,7 +122,7 @@ func (r *NearRequest) decode(p *parser, lim NearLimits) *Error {
 	return p.end()
 }
 
-// whole takes a number that must be a whole one, 0 or more, or null.
+// whole parses null or a number, which must be whole and 0 or more.
 func (p *parser) whole(field, code string, into *int) *Error {
 	at := p.pos
 	kind, err := p.kind()
@@ -197,7 +197,7 @@ func (r *NearRequest) documents(p *parser, lim NearLimits) *Error {
 	}
 }
 
-// document takes one document.
+// document parses one document.
 func (r *NearRequest) document(p *parser, lim NearLimits) *Error {
 	start := p.pos
 	if kind, err := p.kind(); err != nil {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// exactDigits is how many decimal digits of any integer a double holds.
+// exactDigits is the number of decimal digits up to which a double holds any integer exactly.
 const exactDigits = 15
 
-// number takes a number; whole says that it has neither fraction nor exponent.
+// number parses a number; whole says that it has neither fraction nor exponent.
 func (p *parser) number() (lit []byte, whole bool, err *Error) {
 	start := p.pos
 	if p.body[p.pos] == '-' {
@@ -56,8 +56,8 @@ func (p *parser) digits() *Error {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isCanonical says without a conversion that a literal is its own canonical form.
-// It may be false for one that is.
+// isCanonical tells, without a conversion, whether a literal is its own canonical form.
+// It may return false for one that is.
 func isCanonical(lit []byte, whole bool) bool {
 	return whole && len(lit) <= exactDigits && (lit[0] != '-' || lit[1] != '0')
 }
@@ -72,7 +72,7 @@ func (p *parser) appendNumber(dst, lit []byte, whole bool) ([]byte, *Error) {
 		return dst, p.fault(InvalidItem, p.pos-len(lit), "number %s is too large for a double; send it as a string", shown(lit))
 	}
 	if whole && len(lit) > exactDigits {
-		// The exact integer that the double is must read as the literal does.
+		// The exact integer value of the double must read as the literal does.
 		at := len(dst)
 		dst = strconv.AppendFloat(dst, f, 'f', 0, 64)
 		exact := string(dst[at:]) == string(lit)
@@ -111,7 +111,7 @@ func integer(lit []byte, whole bool) (int64, bool) {
 	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
-// shown is b, cut to what an error message should quote.
+// shown returns b, cut to the length that an error message should quote.
 func shown(b []byte) string {
 	if len(b) > 64 {
 		return string(b[:64]) + "..."

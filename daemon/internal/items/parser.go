@@ -16,20 +16,20 @@ const maxDepth = 10_000
 const runLength = 4096
 
 // parser walks over one JSON text. Its methods begin at pos and leave pos after what
-// they took; on an error pos means nothing.
+// they consumed; on an error pos means nothing.
 type parser struct {
 	body []byte
 	pos  int
 	list *List
 	lim  Limits
-	item int // index of the item in hand; -1 outside the list
+	item int // index of the current item; -1 outside the list
 }
 
 func (p *parser) fault(code string, offset int, format string, args ...any) *Error {
 	return &Error{Code: code, Index: p.item, Offset: int64(offset), Detail: fmt.Sprintf(format, args...)}
 }
 
-// unexpected is the malformed_json for the byte at pos where want should be.
+// unexpected returns the malformed_json for the byte at pos where want should be.
 func (p *parser) unexpected(want string) *Error {
 	if p.pos >= len(p.body) {
 		return p.fault(MalformedJSON, len(p.body), "unexpected end, want %s", want)
@@ -53,7 +53,7 @@ func (p *parser) space() byte {
 	return 0
 }
 
-// end takes what may follow the outermost value: white space.
+// end consumes what may follow the outermost value: white space.
 func (p *parser) end() *Error {
 	if p.space(); p.pos < len(p.body) {
 		return p.unexpected("nothing more")
@@ -61,7 +61,7 @@ func (p *parser) end() *Error {
 	return nil
 }
 
-// word takes true, false or null.
+// word parses true, false or null.
 func (p *parser) word(w string) *Error {
 	for i := range len(w) {
 		if p.pos == len(p.body) || p.body[p.pos] != w[i] {
@@ -72,7 +72,8 @@ func (p *parser) word(w string) *Error {
 	return nil
 }
 
-// members takes an object. For each key, which stands at at, member takes the colon and the value.
+// members parses an object. For each key, which begins at offset at, member parses the colon
+// and the value.
 func (p *parser) members(member func(key []byte, at int) *Error) *Error {
 	if p.space() != '{' {
 		return p.unexpected("an object")
@@ -107,7 +108,7 @@ func (p *parser) members(member func(key []byte, at int) *Error) *Error {
 	}
 }
 
-// colon takes a colon and the space behind it.
+// colon consumes a colon and the space after it.
 func (p *parser) colon() *Error {
 	if p.space() != ':' {
 		return p.unexpected("a colon")
@@ -117,7 +118,7 @@ func (p *parser) colon() *Error {
 	return nil
 }
 
-// array takes the list of items.
+// array parses the list of items.
 func (p *parser) array() *Error {
 	p.pos++
 	if p.space() == ']' {
@@ -152,7 +153,7 @@ func (p *parser) array() *Error {
 	}
 }
 
-// plain takes the ordinary strings at pos, as many as it can; false if not one.
+// plain parses the ordinary strings at pos, as many as it can; it returns false if it parsed none.
 func (p *parser) plain() bool {
 	if p.pos == len(p.body) || p.body[p.pos] != '"' {
 		return false
@@ -177,7 +178,7 @@ func (p *parser) plain() bool {
 	return true
 }
 
-// value takes one item. depth is how many arrays and objects are open round it.
+// value parses one item. depth is how many arrays and objects are open around it.
 func (p *parser) value(depth int) *Error {
 	l, start, at := p.list, p.pos, len(p.list.arena)
 	if start == len(p.body) {

@@ -22,17 +22,17 @@ const (
 	// sparse is how many times as long as its canonical bytes the JSON text of a
 	// string may be: "\u0061" is a.
 	sparse = 6
-	// idleReads is how many reads of nothing in a row are taken for a broken source.
+	// idleReads is how many empty reads in a row mean that the source is broken.
 	idleReads = 100
 )
 
 // Reader cuts a stream into batches. It holds one block of it, however long the
 // stream is. LF or CR LF ends a line, and the end of the stream the last one; blank
-// lines are no items; a UTF-8 byte-order mark before the first line is skipped.
+// lines are not items; a UTF-8 byte-order mark before the first line is skipped.
 // It is not safe for concurrent use.
 type Reader struct {
-	// Grow is asked before the block grows by more bytes, for a line that is longer; an
-	// error of it ends the reading. Nil: it may.
+	// Grow is called before the block grows by more bytes, for a line that is longer; an
+	// error that it returns ends the reading. Nil: the block may grow.
 	Grow func(more int) error
 
 	src    io.Reader
@@ -44,12 +44,12 @@ type Reader struct {
 	buf  []byte
 	base int // where the batch begins in buf
 	used int // what the batch has taken, from base on
-	fill int // where what was read ends in buf
+	fill int // where the bytes that were read end in buf
 	eof  bool
 
 	long   bool  // the line at base was too long, and its end is not found yet
 	offset int64 // of base in the stream
-	line   int   // in the stream, of the first that is not taken
+	line   int   // number in the stream of the first line that is not taken
 }
 
 // NewReader makes a reader of batches of at most lim.Items items and about block bytes
@@ -68,12 +68,12 @@ func NewReader(r io.Reader, f Format, lim Limits, block int) *Reader {
 
 // Next fills l with the next batch and reports whether there was one: after the last
 // it returns false and nil. It waits for a whole block (or lim.Items items), so that
-// small reads of the source do not make small batches. The batch is good until the
+// small reads of the source do not make small batches. The batch is valid until the
 // next call.
 //
 // An error of the source is wrapped. What is wrong with the data is an *Error, whose
 // Index is the number of the line and whose Offset the byte in the stream; the items
-// before it in the batch are not given out. After an error every call returns it. With
+// before it in the batch are not returned. After an error every call returns it. With
 // Limits.Skip such lines are left out of the list, which may then have no item at all.
 func (r *Reader) Next(l *List) (more bool, err error) {
 	l.Reset()
@@ -97,15 +97,15 @@ func (r *Reader) Next(l *List) (more bool, err error) {
 
 func (r *Reader) full(l *List) bool { return r.lim.Items > 0 && l.sent() >= r.lim.Items }
 
-// consume lets go of what the batch has taken.
+// consume drops what the batch has taken.
 func (r *Reader) consume() {
 	r.offset += int64(r.used)
 	r.base += r.used
 	r.used = 0
 }
 
-// makeRoom makes place to read into when buf is full and the line at its end is not
-// whole; false if the batch ends here, or r.err is set.
+// makeRoom makes room to read into when buf is full and the line at its end is not
+// whole; it returns false if the batch ends here, or r.err is set.
 func (r *Reader) makeRoom(l *List) bool {
 	if l.Len() == 0 {
 		r.consume() // blank lines
@@ -167,7 +167,7 @@ func (r *Reader) read() error {
 	return nil
 }
 
-// cut takes whole lines into l, as many as there are and may be.
+// cut adds whole lines to l, as many as buf has and the limit allows.
 func (r *Reader) cut(l *List) error {
 	l.body = r.buf[r.base:r.fill]
 	for !r.full(l) && r.used < len(l.body) {
@@ -201,7 +201,7 @@ func (r *Reader) cut(l *List) error {
 	return nil
 }
 
-// passLong goes behind a line that was left out as too long, as far as it is there.
+// passLong skips a line that was left out as too long, as far as it has been read.
 func (r *Reader) passLong(body []byte) (whole bool) {
 	n := bytes.IndexByte(body[r.used:], '\n')
 	if n < 0 {

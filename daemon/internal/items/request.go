@@ -7,27 +7,27 @@ import (
 )
 
 // Request is the body of a filter or check call. The zero value is ready for use, and
-// one that is used again allocates nothing for a body of the same shape.
+// one that is reused allocates nothing for a body of the same shape.
 // It is not safe for concurrent use.
 type Request struct {
 	Filter    string  // name, or id in decimal
 	Token     string  // "" if none was sent
 	Expire    float64 // seconds; any number, also a negative one
 	HasExpire bool
-	// Skip: items that cannot be taken are left out of List; else they make Decode fail.
+	// Skip: items that cannot be accepted are left out of List; else they make Decode fail.
 	Skip bool
 	List List // refers to the body
-	// Reserve and Settle are what requests of these forms have besides.
+	// Requests of the forms Reserve and Settle also have these.
 	Lease       float64 // seconds; any number
 	Reservation string  // Reserve: "": it has none yet
-	NoList      bool    // Settle: it was left out
+	NoList      bool    // Settle: the list was left out
 
 	// The strings of the last body, which the next one most often repeats.
 	lastFilter, lastToken string
 }
 
-// The members of a request. Two have a second name, which reads as well; it is an error to
-// give one of them by both names, though they say the same: which of two lists was meant
+// The members of a request. Two have a second name, which is accepted as well; it is an error
+// to give one of them by both names, even with the same value: which of two lists was meant
 // could only be found out by comparing them.
 const (
 	fieldFilter      = "filter_typeid"
@@ -41,22 +41,22 @@ const (
 	fieldReservation = "reservation"
 )
 
-// Form is what members a request has.
+// Form says which members a request has.
 type Form uint8
 
 const (
-	Plain   Form = iota // filter and list, and those that may be left out
+	Plain   Form = iota // filter and list, and the optional members
 	Reserve             // and a lease; perhaps the reservation's name
 	Settle              // and a reservation; the list may be left out
 )
 
-// What is done about items that cannot be taken: the values of the member invalid.
+// The values of the member invalid: what is done about items that cannot be accepted.
 const (
 	InvalidReject = "reject" // the whole request is an error
 	InvalidSkip   = "skip"   // they are left out, and listed
 )
 
-// Reset empties the request and lets go of the body.
+// Reset empties the request and releases the body.
 func (r *Request) Reset() {
 	r.Filter, r.Token, r.Expire, r.HasExpire, r.Skip = "", "", 0, false, false
 	r.Lease, r.Reservation, r.NoList = 0, "", false
@@ -77,7 +77,7 @@ func (r *Request) DecodeAs(form Form, body []byte, lim Limits) error {
 	p := parser{body: body, list: &r.List, lim: lim, item: -1}
 	err := r.decode(&p, form)
 	if faults := r.List.Faults(); len(faults) > 0 && !r.Skip {
-		first := faults[0] // which nothing that follows outdoes
+		first := faults[0] // which takes precedence over anything later
 		err = &first
 	}
 	if err != nil {
@@ -110,13 +110,13 @@ func missing(field, short string) *Error {
 	return &Error{MissingField, -1, -1, "member " + field + " (or " + short + ") is missing"}
 }
 
-// fields are the members that were met, each by the name that it had.
+// fields are the members that were found, each with the name that was used.
 type fields struct {
 	form                                                     Form
 	filter, list, token, expire, invalid, lease, reservation string
 }
 
-// named is the one of the fields that has this key, and the name; nil for an unknown one.
+// named returns the field that has this key, and the name; nil for an unknown key.
 func (f *fields) named(key []byte) (field *string, name string) {
 	switch string(key) {
 	case fieldFilter:
@@ -137,7 +137,7 @@ func (f *fields) named(key []byte) (field *string, name string) {
 	return f.ofForm(key)
 }
 
-// member takes the value of a key, which stands at at.
+// member parses the value of a key, which begins at offset at.
 func (r *Request) member(p *parser, seen *fields, key []byte, at int) *Error {
 	met, name := seen.named(key)
 	switch {
@@ -261,7 +261,7 @@ func (r *Request) expire(p *parser) *Error {
 	return p.fault(ExpireInvalid, at, "expire: found %s, want a number of seconds or null", kind)
 }
 
-// seconds takes a number.
+// seconds parses a number.
 func (p *parser) seconds(field, code string) (float64, *Error) {
 	at := p.pos
 	lit, _, err := p.number()
@@ -275,7 +275,7 @@ func (p *parser) seconds(field, code string) (float64, *Error) {
 	return seconds, nil
 }
 
-// Seconds reads the text of a number as the member expire is read. An error is an *Error.
+// Seconds parses the text of a number as the member expire is parsed. An error is an *Error.
 func Seconds(text string) (float64, error) {
 	p := parser{body: []byte(text), item: -1}
 	if text != "" {

@@ -13,7 +13,7 @@ func (f *fields) ofForm(key []byte) (field *string, name string) {
 	return nil, ""
 }
 
-// more is what an error adds to the list of the members that are known.
+// more returns what an error adds to the list of known members.
 func (f *fields) more() string {
 	switch f.form {
 	case Reserve:
@@ -69,8 +69,8 @@ func (r *Request) reservation(p *parser, form Form) *Error {
 	return nil
 }
 
-// canName tells whether a caller may name his reservation so. Stores know one by its halves, of
-// which none is 0.
+// canName tells whether a caller may give a reservation this name. Stores identify a reservation
+// by the two halves of its name, neither of which is 0.
 func canName(text []byte) bool {
 	zeros := []byte("0000000000000000")
 	return len(text) == 32 && len(bytes.Trim(text, "0123456789abcdef")) == 0 && !bytes.HasPrefix(text, zeros) && !bytes.HasSuffix(text, zeros)

@@ -5,25 +5,25 @@ import (
 	"encoding/json"
 )
 
-// MostFaults is how many of the items that it leaves out a List describes; it counts all.
+// MostFaults is how many of the items that it leaves out a List describes; it counts all of them.
 const MostFaults = 100
 
-// Skipped counts the items that were left out of the list, of which [Limits.Skip] or a
-// request's Skip is the reason.
+// Skipped counts the items that were left out of the list because of [Limits.Skip] or a
+// request's Skip.
 func (l *List) Skipped() int { return len(l.holes) }
 
 // Faults says what is wrong with the first items that were left out, MostFaults at most, in
-// order. It is good until the list is used again.
+// order. The result is valid until the list is reused.
 func (l *List) Faults() []Error { return l.faults }
 
-// Holes tells of each item that was left out how many items of the list come before it, in
-// order. It is good until the list is used again.
+// Holes returns, for each item that was left out, how many items of the list come before it,
+// in order. The result is valid until the list is reused.
 func (l *List) Holes() []uint32 { return l.holes }
 
 // sent counts what the list was decoded from: its items, and those that were left out.
 func (l *List) sent() int { return len(l.spans) + len(l.holes) }
 
-// skip notes an item that is left out behind those that the list has.
+// skip notes an item that is left out after those that the list has.
 func (l *List) skip(fault *Error) {
 	l.holes = append(l.holes, uint32(len(l.spans)))
 	if len(l.faults) < MostFaults {
@@ -31,7 +31,7 @@ func (l *List) skip(fault *Error) {
 	}
 }
 
-// mark is how much a list holds, to go back to.
+// mark is how much a list holds, for rewind to return to.
 type mark struct{ spans, wide, arena int }
 
 func (l *List) mark() mark { return mark{len(l.spans), len(l.wide), len(l.arena)} }
@@ -40,8 +40,8 @@ func (l *List) rewind(m mark) {
 	l.spans, l.wide, l.arena = l.spans[:m.spans], l.wide[:m.wide], l.arena[:m.arena]
 }
 
-// skippable tells the faults of one item from those of the text that it stands in: behind an
-// item with one of these the list goes on.
+// skippable tells whether a fault is that of one item, and not of the text around it: the list
+// continues after an item with such a fault.
 func skippable(code string) bool {
 	switch code {
 	case EmptyItem, NullItem, InvalidItem, ItemTooLarge, InvalidUTF8:
@@ -50,15 +50,15 @@ func skippable(code string) bool {
 	return false
 }
 
-// pass leaves out the item at start, which has a fault, and goes to the place behind it. It
-// returns what forbids that: the fault itself, or that the item is no JSON.
+// pass leaves out the item at start, which has a fault, and moves to the place after it. It
+// returns an error if it cannot: the fault itself, or that the item is not JSON.
 func (p *parser) pass(start int, fault *Error) *Error {
 	if !skippable(fault.Code) {
 		return fault
 	}
 	p.list.skip(fault)
 	end := valueEnd(p.body, start)
-	if !json.Valid(p.body[start:end]) { // which does not look at what bytes beyond ASCII are
+	if !json.Valid(p.body[start:end]) { // which does not check bytes beyond ASCII
 		return p.fault(MalformedJSON, start, "not well-formed JSON, beside another fault")
 	}
 	p.pos = end
@@ -93,7 +93,7 @@ func valueEnd(body []byte, start int) int {
 	return len(body)
 }
 
-// stringEnd finds the place behind the string that opens at start.
+// stringEnd finds the place after the string that opens at start.
 func stringEnd(body []byte, start int) int {
 	for i := start + 1; ; i += 2 {
 		n := bytes.IndexAny(body[i:], `"\`)

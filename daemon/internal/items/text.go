@@ -7,7 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/items/scan"
 )
 
-// text takes a string. If it has no escapes, plain is its text, a slice of the body;
+// text parses a string. If it has no escapes, plain is its text, a slice of the body;
 // otherwise plain is nil and the text is appended to dst.
 func (p *parser) text(dst []byte) (plain, out []byte, err *Error) {
 	i := p.pos + 1
@@ -124,7 +124,7 @@ func (p *parser) hex4(i int) (rune, *Error) {
 	return r, nil
 }
 
-// AppendString appends s, which is UTF-8, as a string of JSON.
+// AppendString appends s, which is UTF-8, as a JSON string.
 func AppendString(dst []byte, s string) []byte { return appendQuoted(dst, []byte(s)) }
 
 // appendQuoted appends s as RFC 8785 writes a string: only what must be is escaped.

@@ -39,12 +39,12 @@ import (
 //
 // Segments are written in order: with Sync Always each record is synced before the next
 // is begun, and in every mode all of them before the seal, the seal before the next
-// segment. A file may be used again for another segment, so what follows the last record
-// is anything at all; the sequence number in each record keeps old ones from counting.
+// segment. A file may be reused for another segment, so the bytes after the last record
+// may be anything; the sequence number in each record keeps old ones from counting.
 // A segment is sealed when it is full, when the journal is closed, and by recovery.
-// So: an unsealed segment is the last one, and its end is what a crash left; the one
-// record that may be torn there was answered to nobody. (With other modes any page may
-// be missing that was written since the last sync.)
+// So an unsealed segment is the last one, and its end is what a crash left; the one
+// record that may be torn there was never acknowledged. (In the other modes, any page that
+// was written since the last sync may be missing.)
 const (
 	headerSize = 64
 	slot       = 16 // of keys and record headers alike

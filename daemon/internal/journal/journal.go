@@ -52,14 +52,15 @@ type Options struct {
 	// Width is the number of slots of an entry: 1, or 0, where it is a key; more where
 	// something goes with the key.
 	Width int
-	// Parts is in how many calls of Append the entries of one Reserve may come, beside
-	// one for every 256 of them.
+	// Parts is the number of calls of Append in which the entries of one Reserve may come,
+	// in addition to one call for every 256 of them.
 	Parts int
 	// FirstSegment is the size in bytes of the first segment, and the least of any; the
 	// following ones grow. 0: 1 MiB.
 	FirstSegment int64
 	Log          *slog.Logger
-	// Synced is told how long each sync took that batches waited for, or Flush. Nil: nobody.
+	// Synced receives the duration of each sync that batches, or Flush, waited for; nil
+	// discards it.
 	Synced func(took time.Duration)
 	// Failed is called once, when a write or sync has failed and the journal is dead.
 	Failed func(error)
@@ -82,15 +83,15 @@ type Journal struct {
 	reserved int64 // of those, promised to batches under way
 	spares   []*segment
 	made     int          // spares, for their names
-	dir      *durable.Dir // open before the first spare is there
+	dir      *durable.Dir // open before the first spare exists
 	nextSize int64
 	growing  bool      // somebody makes a spare
 	fullAt   time.Time // when making one last failed
 	fullErr  error
 	aheadAt  time.Time // when making one ahead of need last failed
-	refused  int       // keys of the largest batch refused since one as large was taken
+	refused  int       // keys of the largest batch refused since one as large was accepted
 
-	leading bool // somebody owns what follows
+	leading bool // somebody owns the following
 	cur     *segment
 	seq     uint64 // of cur, or of the next one where cur is nil
 	buffer  []byte // the group being written
@@ -161,7 +162,7 @@ func (j *Journal) Wait() error {
 	return nil
 }
 
-// lead runs work as the one that owns the files, with mu released while it runs work.
+// lead runs work as the owner of the files, and releases mu while work runs.
 // The caller holds mu and has seen that nobody leads. An error of work is sticky.
 func (j *Journal) lead(work func() error) {
 	j.leading = true
@@ -216,7 +217,7 @@ func (j *Journal) commit(sync bool) error {
 	return nil
 }
 
-// timedSync syncs the current segment, and tells how long it took.
+// timedSync syncs the current segment, and reports how long that took.
 func (j *Journal) timedSync() error {
 	start, dirty := time.Now(), j.cur.dirty
 	err := j.cur.sync()
@@ -321,7 +322,7 @@ func (j *Journal) Close() error {
 	return err
 }
 
-// Resume takes back a Close that had no error. It must not be called beside others.
+// Resume undoes a Close that returned no error. It must not be called concurrently with others.
 func (j *Journal) Resume() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

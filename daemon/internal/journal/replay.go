@@ -23,7 +23,7 @@ type Reading struct {
 	Apply func(slots []bloom.Hash)
 	// ReadOnly leaves the files as they are.
 	ReadOnly bool
-	// Salvage goes on behind damage, applying every record that is whole.
+	// Salvage continues after damage, applying every record that is whole.
 	Salvage bool
 }
 
@@ -34,29 +34,29 @@ type Found struct {
 	Keys     uint64 // entries
 	Bytes    int64  // of records
 	Torn     int64  // bytes of unfinished records, left by a crash
-	// Damage lists what is wrong when Salvage went on behind it.
+	// Damage lists the damage after which Salvage continued.
 	Damage []error
 }
 
-// Replay reads the segments in order. What it can find, and what follows:
+// Replay reads the segments in order. What it can find, and what it does then:
 //
 //   - a segment that the bit-map file covers (left by a crash before Discard), or
 //     of an older generation: skipped;
 //   - a sealed segment: every record must be whole, or it is damaged;
 //   - the last segment, unsealed: its end is the first place without a whole record.
-//     If a whole record follows later, the place is damage, since records are synced
-//     one after the other (where the segment was written with Sync Always); if not, it
+//     If a whole record follows later, the place is damage, because records are synced
+//     one after the other (if the segment was written with Sync Always); if not, it
 //     is what a crash left of a record that was not acknowledged;
 //   - the last segment, unsealed, of another mode: what is not whole was not synced. It is
 //     left out, wherever it is;
-//   - the last segment, sealed by an older version, which did not sync before the seal: as
-//     an unsealed one, and one record directly before the seal may be torn;
-//   - an unsealed segment that is not the last, a gap in the sequence, a file shorter
-//     than it was made whose records run up to its end, a bad header: damage.
+//   - the last segment, sealed by an older version, which did not sync before the seal:
+//     treated as an unsealed one, and one record directly before the seal may be torn;
+//   - an unsealed segment that is not the last, a gap in the sequence, a file that is shorter
+//     than when it was made and whose records run up to its end, a bad header: damage.
 //
 // The last segment is rewritten and sealed, so that what was applied is on the disk
-// before anybody is told of it: what was read may have come from the system's cache, and
-// after a sync that failed the cache has what the disk will never get.
+// before anybody is told about it: it may have been read from the system's cache, and after
+// a failed sync the cache has data that the disk will never get.
 //
 // Damage is an error that wraps ErrDamaged and names the file, unless Salvage is set.
 func Replay(r Reading) (Found, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Room is found before a batch is accepted, not when it is written: a full disk is
-// then an answer to the caller, with nothing remembered, and not a failed write that
-// leaves open what was.
+// Room is reserved before a batch is accepted, not when it is written: a full disk is
+// then an answer to the caller, with nothing remembered, and not a failed write after
+// which nobody knows what was remembered.
 
 // cost is the number of slots that n entries may take: they reach the journal in chunks
 // of bloom's size, or in parts, and each of these may become a record of its own.
@@ -20,14 +20,14 @@ func (j *Journal) cost(n int) int64 {
 	return int64(n)*int64(j.opt.Width) + int64(n)/256 + int64(min(n, j.opt.Parts)) + 2
 }
 
-// overhead is what a segment does not promise: room for the additional header of a group that
-// is split between two segments, and for the slots before the seal that are too few for
-// an entry.
+// overhead is the room of a segment that is not promised to batches: for the additional header
+// of a group that is split between two segments, and for the slots before the seal that are
+// too few for an entry.
 func (j *Journal) overhead() int64 { return int64(j.opt.Width) + 2 }
 
 // Reserve makes sure that n entries can be appended without the disk getting full. It
 // is called before the keys become visible, and Release after Wait. The error wraps
-// ErrNoSpace when there is none, and ErrShortage when a file could not be made for want
+// ErrNoSpace if there is no space, and ErrShortage if a file could not be made for lack
 // of descriptors or memory; then nothing has changed, and a later call may succeed.
 func (j *Journal) Reserve(n int) error {
 	need := j.cost(n)
@@ -43,13 +43,13 @@ func (j *Journal) Reserve(n int) error {
 		j.refused = 0
 	}
 	j.reserved += need
-	// Make the next segment ready in peace, before the last one is needed whole.
+	// Make the next segment ahead of time, before all of the last one is needed.
 	if j.free-j.reserved < j.nextSize/slot/2 && !j.growing && time.Since(j.fullAt) > retrySpace && time.Since(j.aheadAt) > retrySpace {
 		j.growing = true
 		go func() {
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			_ = j.grow(0) // a failure other than for space is remembered in err
+			_ = j.grow(0) // a failure of the disk is remembered in err
 		}()
 	}
 	return nil
@@ -75,8 +75,8 @@ func (j *Journal) Full() error {
 	return nil
 }
 
-// giveUpRest takes what is left of the current segment out of the account, once there
-// is room elsewhere for all that was promised. The leader calls it before sealing early.
+// giveUpRest stops counting the rest of the current segment as free, once there is room
+// elsewhere for all that was promised. The leader calls it before sealing early.
 func (j *Journal) giveUpRest() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -136,11 +136,11 @@ func (j *Journal) grow(need int64) error {
 		j.nextSize = min(j.nextSize*2, maxSegment)
 		return nil
 	case (durable.IsNoSpace(err) || durable.IsShortage(err)) && need == 0:
-		// There was no room for a whole segment ahead of time; whoever needs some now
-		// may find enough for a small one.
+		// There was no room for a whole segment ahead of time; a caller that needs room
+		// now may find enough for a small one.
 		j.aheadAt = time.Now()
 		return err
-	case durable.IsShortage(err): // nothing was written that anybody waits for
+	case durable.IsShortage(err): // nobody waits for anything that was being written
 		j.fullAt = time.Now()
 		j.fullErr = fmt.Errorf("%w: %w", ErrShortage, err)
 		return j.fullErr
@@ -186,8 +186,8 @@ func (j *Journal) openDir() error {
 	return err
 }
 
-// sparePath is a name that no other spare of the directory has: Replay has removed what
-// an earlier process left.
+// sparePath returns a name that no other spare of the directory has: Replay has removed
+// the spares that an earlier process left.
 func (j *Journal) sparePath() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -195,8 +195,8 @@ func (j *Journal) sparePath() string {
 	return filepath.Join(j.opt.Dir, fmt.Sprintf("%s%d", sparePrefix, j.made))
 }
 
-// Discard removes the segments before next, which a bit-map file now covers. One is
-// kept as a spare when there is none: that is cheaper than filling a new file.
+// Discard removes the segments before next, which a bit-map file now covers. Up to
+// two are kept as spares, because reusing a file is cheaper than filling a new one.
 func (j *Journal) Discard(next uint64) error {
 	names, err := dirNames(j.opt.Dir)
 	if err != nil {
@@ -225,7 +225,7 @@ func (j *Journal) recycle(path string) error {
 	if err := fs.Rename("journal-recycle", path, spare); err != nil {
 		return err
 	}
-	// Before its bytes change the file must not come back under its old name.
+	// Before its bytes change, a crash must no longer be able to restore the old name.
 	if err := j.dir.Sync("journal-recycle-syncdir"); err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (j *Journal) recycle(path string) error {
 	return nil
 }
 
-// adopt makes a spare of a file. On an error it is closed.
+// adopt makes a spare of a file. On an error it closes the file.
 func (j *Journal) adopt(f *durable.File) error {
 	size, err := f.Size()
 	if err == nil && size < j.opt.FirstSegment {

@@ -6,7 +6,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// All functions of this file but writeSeal are called by the leader only.
+// All functions of this file but slots, room and writeSeal are called by the leader only.
 
 // segment is a file with room for records from off on.
 type segment struct {
@@ -16,16 +16,16 @@ type segment struct {
 	overhead int64 // Journal.overhead
 
 	dirty bool  // something was written since the last sync
-	begun int64 // up to where beginSync has had it written
+	begun int64 // beginSync has begun writing up to here
 }
 
-// ahead is how much is written before the system is told to begin with it. A call takes a
-// twelfth of a millisecond.
+// ahead is how much is written before the system is asked to begin putting it on disk. A call
+// takes a twelfth of a millisecond.
 const ahead = 1 << 20
 
-// beginSync keeps the sync that ends a segment, or an interval, short where batches wait for
-// none: all that arrive meanwhile wait for that one, 15 ms for a segment of 16 MiB, and a
-// fifth of one where the most of it was written before.
+// beginSync keeps the sync that ends a segment, or an interval, short in the modes in which
+// batches wait for no sync: all batches that arrive during that one wait for it, 15 ms for a
+// segment of 16 MiB, and a fifth of one where most of it was written before.
 func (s *segment) beginSync() {
 	if s.off-s.begun < ahead {
 		return
@@ -48,7 +48,7 @@ func (s *segment) sync() error {
 	return nil
 }
 
-// room is how many keys and record headers still fit, the seal left out.
+// room is how many keys and record headers still fit, not counting the seal.
 func (s *segment) room() int64 { return (s.size-s.off)/slot - 1 }
 
 // slots is the part of room that may be promised to batches.
@@ -86,8 +86,8 @@ func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
 	return buf[n*slot:], nil
 }
 
-// begin turns a spare into the segment j.seq. The header is durable before the name
-// is, so that a segment without a sound header can only be a damaged one.
+// begin turns a spare into the segment j.seq. The header becomes durable before the name,
+// so a segment with a bad header can only be a damaged one.
 func (j *Journal) begin() error {
 	j.mu.Lock()
 	if len(j.spares) == 0 {
@@ -115,9 +115,9 @@ func (j *Journal) begin() error {
 	return nil
 }
 
-// seal ends the current segment, if there is one, and makes it durable. The records come
-// first: of what is written between two syncs any page may reach the disk, and a seal
-// says that everything before it is there.
+// seal ends the current segment, if there is one, and makes it durable. The records are synced
+// first: any page that is written between two syncs may reach the disk before the others, and
+// a seal says that everything before it is on disk.
 func (j *Journal) seal() error {
 	if j.cur == nil {
 		return nil

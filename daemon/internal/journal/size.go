@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Size is how many bytes the files of the journal in dir take, the room that is made ahead of
-// need included. It may be asked while the journal is at work.
+// Size returns how many bytes the files of the journal in dir take, including the room that is
+// made ahead of need. It may be called while the journal is in use.
 func Size(dir string) (bytes int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -22,7 +22,7 @@ type walk struct {
 	sealed bool     // by a seal at end
 }
 
-// all applies every record. Of the last segment what a crash leaves is passed over;
+// all applies every record. In the last segment it skips what a crash leaves;
 // anything else that is not whole is an error that wraps ErrDamaged.
 func (w *walk) all(last bool) (damage error) {
 	w.records(headerSize)
@@ -32,7 +32,7 @@ func (w *walk) all(last bool) (damage error) {
 			w.found.Torn += torn(w.data[w.end:], w.header.seq)
 			break
 		}
-		if last && w.oldTorn(later) { // it ends before the torn record
+		if last && w.oldTorn(later) { // the segment ends before the torn record
 			w.found.Torn += int64(later - w.end)
 			break
 		}
@@ -51,12 +51,12 @@ func (w *walk) all(last bool) (damage error) {
 	return damage
 }
 
-// mayHaveHoles tells whether a crash can leave whole records behind one that is not.
+// mayHaveHoles tells whether a crash can leave whole records after one that is not.
 func (w *walk) mayHaveHoles() bool { return w.header.sync != Always }
 
-// oldTorn tells whether what stands at end is a record that a crash tore although the
-// seal, directly behind it, is whole: older versions wrote both before they synced. It
-// was answered to nobody.
+// oldTorn tells whether the bytes at end are a record that a crash tore although the
+// seal directly after it is whole: older versions wrote both before they synced. Such a
+// record was never acknowledged.
 func (w *walk) oldTorn(later int) bool {
 	if w.header.ordered || w.header.sync != Always {
 		return false
@@ -89,8 +89,8 @@ func (w *walk) records(at int) {
 	}
 }
 
-// renew makes the last segment one that is whole, sealed and on the disk. Where nothing is
-// to be left out between records, that takes no space.
+// renew makes the last segment whole, sealed and durable. If nothing between records has to
+// be left out, that takes no space.
 func (w *walk) renew(path string) error {
 	if len(w.whole) > 1 || len(w.whole) == 1 && &w.whole[0][0] != &w.data[headerSize] {
 		return w.compact(path)
@@ -109,7 +109,7 @@ func (w *walk) renew(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// compact replaces the segment by one that has its whole records.
+// compact replaces the segment by one that has only its whole records.
 func (w *walk) compact(path string) error {
 	h := w.header
 	h.ordered, h.size = true, headerSize+slot

@@ -12,7 +12,8 @@ type taken struct {
 	holds map[int]*hold
 }
 
-// Run has one caller ask until done is closed; at any time ask is who answers him.
+// Run has one caller make calls until done is closed; ask returns the Caller to use at that
+// moment.
 func (l *Ledger) Run(ask func() Caller, done <-chan struct{}) {
 	var late []taken // reservations that are settled when their leases have ended, if at all
 	for len(l.Faults()) == 0 {
@@ -35,7 +36,7 @@ func (l *Ledger) Run(ask func() Caller, done <-chan struct{}) {
 	}
 }
 
-// pick returns n items that follow each other.
+// pick returns n consecutive items.
 func (l *Ledger) pick(n int) (items []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +56,7 @@ func (l *Ledger) pick(n int) (items []int) {
 	return items
 }
 
-// work reserves items, and mostly settles them; kept tells that it does not.
+// work reserves items, and mostly settles them; kept reports that it did not.
 func (l *Ledger) work(ask func() Caller, items []int) (t taken, kept bool) {
 	lease := time.Duration(50+rand.IntN(3000)) * time.Millisecond
 	name, mine, holds := l.reserve(ask(), items, lease)
@@ -64,7 +65,7 @@ func (l *Ledger) work(ask func() Caller, items []int) (t taken, kept bool) {
 	}
 	at := rand.IntN(len(mine) + 1)
 	switch rand.IntN(5) {
-	case 0: // he dies, or is late
+	case 0: // the caller dies, or is late
 		return taken{name, mine, holds}, true
 	case 1, 2:
 		l.settle(ask, false, name, mine, holds)
@@ -77,7 +78,8 @@ func (l *Ledger) work(ask func() Caller, items []int) (t taken, kept bool) {
 	return t, false
 }
 
-// settleLate settles a reservation whose leases have ended, of which others may have taken items.
+// settleLate settles a reservation whose leases have ended; others may have taken some of its
+// items.
 func (l *Ledger) settleLate(ask func() Caller, late []taken) []taken {
 	if len(late) == 0 {
 		return nil

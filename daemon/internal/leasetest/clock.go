@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Clock is that of a store, by which leases end.
+// Clock is the clock of a store, by which leases end.
 type Clock struct {
 	read func() (time.Time, error)
 
 	mu        sync.Mutex
 	known     bool
-	low, high time.Duration // the clock is so much ahead of this process's, at least and at most
+	low, high time.Duration // how far the clock is ahead of this process's, at least and at most
 }
 
-// NewClock reads the store's clock by read, which may fail while the store is away.
+// NewClock returns a Clock that reads the store's clock by read, which may fail while the store
+// is away.
 func NewClock(read func() (time.Time, error)) *Clock { return &Clock{read: read} }
 
-// now is no later than the store's clock when it returns, and no earlier than that was when it was
-// called; while the store is away, as is known from before.
+// now returns a time no later than the store's clock when it returns, and no earlier than that
+// clock was when it was called. While the store is away, it uses what it knows from before.
 func (c *Clock) now() (early, late time.Time) {
 	before := time.Now()
 	shown, err := c.read()

@@ -1,10 +1,11 @@
-// Package leasetest has callers reserve, commit, release and add the same items, whatever happens to
-// those that they ask, and holds what they are told against what can be: no item is held by two at
-// once, what is committed is given out no more, and nothing is held for longer than its lease.
+// Package leasetest has callers reserve, commit, release and add the same items, whatever happens
+// to the stores that they call, and checks the answers against what is possible: no item is held
+// by two callers at once, a committed item is never given out again, and nothing is held for
+// longer than its lease.
 //
-// It knows the time by the store's own clock. For what somebody holds a lease counts from before the
-// call that gave it, for what must be free from after it: so it finds fault with what is certainly
-// wrong, however long a call takes.
+// It knows the time by the store's own clock. For what a caller holds, a lease counts from before
+// the call that gave it; for what must be free, from after that call. So it reports only what is
+// certainly wrong, however long a call takes.
 package leasetest
 
 import (
@@ -16,29 +17,30 @@ import (
 )
 
 var (
-	// ErrNothing is of a call that has changed nothing.
+	// ErrNothing: the call has changed nothing.
 	ErrNothing = errors.New("nothing was done")
-	// ErrUnknown is of one of which nobody knows.
+	// ErrUnknown: nobody knows whether the call has changed anything.
 	ErrUnknown = errors.New("the outcome is unknown")
 )
 
-// Caller asks for numbered items. Errors are or wrap those of this package; any other is a fault.
+// Caller makes calls for numbered items. Errors are or wrap those of this package; any other is a
+// fault.
 type Caller interface {
-	// Reserve tells which items were given, and under which name.
+	// Reserve returns which items were given, and under which name.
 	Reserve(items []int, lease time.Duration) (given []bool, name string, err error)
-	// Settle commits or releases, and tells what is lost.
+	// Settle commits or releases, and returns which items were lost.
 	Settle(commit bool, name string, items []int) (lost []bool, err error)
-	// Add tells which items were new.
+	// Add returns which items were new.
 	Add(items []int) (fresh []bool, err error)
 }
 
 // Granularity is how long after the end of its lease, by the store's clock, an item may still be held.
 const Granularity = 20 * time.Millisecond
 
-// onTheWay is how long after a call without an answer it may still be carried out.
+// onTheWay is how long after an unanswered call it may still be carried out.
 const onTheWay = time.Second
 
-// Ledger has what callers were told. It may be used by several goroutines at once.
+// Ledger records what callers were told. It is safe for concurrent use.
 type Ledger struct {
 	clock  *Clock
 	window int
@@ -48,41 +50,41 @@ type Ledger struct {
 	from    int // the callers ask for items from here on
 	answers int
 	faults  []string
-	// committed, ended and freed count what was met: items that were committed, that were taken over
-	// after the end of a lease, and that were free without a doubt and given.
+	// committed, ended and freed count what happened: items that were committed, items that were
+	// taken over after the end of a lease, and items that were given and free without a doubt.
 	committed, ended, freed int
 }
 
 type item struct {
 	hold         *hold
-	seen         time.Time // when a caller was told that he has committed or added it
-	unsure       bool      // a call that would have it seen had no answer
-	free         time.Time // when every lease of it has ended that may have been given
-	unknownUntil time.Time // the part of it that is due to calls without an answer
+	seen         time.Time // when a caller was told that the item is committed or added
+	unsure       bool      // a call that would make it seen had no answer
+	free         time.Time // when every lease that may have been given for it has ended
+	unknownUntil time.Time // the part of free that is due to calls without an answer
 
-	begun, open int // calls that ask for it, and those that have not ended
+	begun, open int // calls for it, and those that have not ended
 }
 
 // hold is what one caller has of an item.
 type hold struct {
-	told, until time.Time // from when until when it is certainly his
+	told, until time.Time // from when until when the caller certainly has it
 	settling    bool
 }
 
-// New makes a ledger for a store with a clock. Callers ask for so many items at a time; those of which
-// most are seen give way to others.
+// New makes a ledger for a store with a clock. Callers ask for items out of window at a time;
+// once most of these are seen, others take the place of some.
 func New(window int, clock *Clock) *Ledger {
 	return &Ledger{clock: clock, window: window, items: make([]item, window)}
 }
 
-// Answers is how many calls had an answer.
+// Answers returns how many calls had an answer.
 func (l *Ledger) Answers() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answers
 }
 
-// Faults are told once there are some.
+// Faults returns the faults that were found so far.
 func (l *Ledger) Faults() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,13 +105,13 @@ type call struct {
 	was   []itemThen
 }
 
-// itemThen is an item when a call for it began.
+// itemThen is the state of an item when a call for it began.
 type itemThen struct {
 	begun       int
-	alone, free bool // no other call was open; it was certainly to be had
+	alone, free bool // no other call was open; it could certainly be had
 }
 
-// alone tells whether nobody else has asked for an item while the call was open. l.mu is held.
+// alone reports whether nobody else has asked for an item while the call was open. l.mu is held.
 func (l *Ledger) alone(c *call, i int) bool {
 	return c.was[i].alone && c.was[i].begun == l.items[c.items[i]].begun
 }
@@ -128,7 +130,7 @@ func (l *Ledger) begin(what string, items []int) *call {
 	return c
 }
 
-// end takes in how a call ended, at which time, and tells whether it was answered. l.mu is held.
+// end records how a call ended, and reports whether it was answered. l.mu is held.
 func (l *Ledger) end(c *call, err error) bool {
 	for _, n := range c.items {
 		l.items[n].open--
@@ -143,8 +145,8 @@ func (l *Ledger) end(c *call, err error) bool {
 	return false
 }
 
-// given checks items that a call has given away, and calls each with them. lease is how long they are
-// held; 0: they are seen. l.mu is held.
+// given checks the items that a call has given out, and calls each with them. lease is how long
+// they are held; 0: they are seen. l.mu is held.
 func (l *Ledger) given(c *call, yes []bool, lease time.Duration, now time.Time, each func(int, *item)) {
 	for i, n := range c.items {
 		it := &l.items[n]
@@ -181,7 +183,7 @@ func (it *item) freeFrom(t time.Time) {
 	}
 }
 
-// rest keeps a caller who was refused from asking all the time.
+// rest keeps a caller that was refused from asking all the time.
 func rest(err error) {
 	if err != nil {
 		time.Sleep(20 * time.Millisecond)
@@ -204,7 +206,7 @@ func (l *Ledger) add(c Caller, items []int) {
 	}
 }
 
-// reserve returns what was given, and how long that is held at least.
+// reserve returns which items were given, and how long they are held at least.
 func (l *Ledger) reserve(c Caller, items []int, lease time.Duration) (name string, mine []int, holds map[int]*hold) {
 	asked := l.begin("reserve", items)
 	yes, name, err := c.Reserve(items, lease)
@@ -232,7 +234,7 @@ func (l *Ledger) reserve(c Caller, items []int, lease time.Duration) (name strin
 	return name, mine, holds
 }
 
-// settle commits or releases; what had no answer is asked until it has.
+// settle commits or releases; a call without an answer is repeated until it has one.
 func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int, holds map[int]*hold) {
 	if len(items) == 0 {
 		return
@@ -274,8 +276,8 @@ func (l *Ledger) settle(ask func() Caller, commit bool, name string, items []int
 	}
 }
 
-// Check wants all that was said to be seen to be so, and everything else to be given out as soon as
-// all leases have ended.
+// Check verifies that all items that were said to be seen are seen, and that every other item is
+// given out as soon as all leases have ended.
 func (l *Ledger) Check(t testing.TB, c Caller) {
 	t.Helper()
 	left := map[int]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Set is a Caller of a filter in this process.
+// Set is a Caller for a filter in this process.
 type Set struct{ engine.Reserving }
 
 func (s Set) keys(items []int) (keys []bloom.Hash) {
@@ -20,7 +20,7 @@ func (s Set) keys(items []int) (keys []bloom.Hash) {
 	return keys
 }
 
-// outcome is an error as this package has it.
+// outcome translates an error into those of this package.
 func outcome(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrInDoubt):

@@ -1,6 +1,6 @@
-// Package mongoconn connects to MongoDB for those who keep things there, and says in plain words
-// why that fails. What is written is acknowledged by the majority, in its journals, and what is
-// read was, whatever the URI says. It knows no collections.
+// Package mongoconn connects to MongoDB for packages that keep data there, and explains in plain
+// words why that fails. Writes are acknowledged by the majority, and if asked for in its
+// journals; reads return only such data, whatever the URI says. It knows no collections.
 package mongoconn
 
 import (
@@ -25,19 +25,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// Options say which servers, and how they are called.
+// Options say which servers to connect to, and how.
 type Options struct {
 	// URI is MongoDB's connection string; it may hold a password and is not logged.
 	URI string
-	// TLS makes the connections, whatever the URI says of TLS; nil: the URI decides.
+	// TLS makes the connections, whatever the URI says about TLS; nil: the URI decides.
 	TLS *tlsdial.Dialer
 	// Database holds all collections.
 	Database string
-	// What errors begin with, before the hosts.
+	// What is what errors begin with, before the hosts.
 	What string
 	// AppName is what the server's log calls the program.
 	AppName string
-	// Timeout bounds the choice of a server, and single operations. 0: 10 s.
+	// Timeout bounds the selection of a server, and single operations. 0: 10 s.
 	Timeout time.Duration
 }
 
@@ -47,12 +47,12 @@ type Conn struct {
 	client    *mongo.Client
 	dial      *dialer
 	hosts     string
-	answered  atomic.Bool // a server has, in MongoDB's protocol
+	answered  atomic.Bool // a server has answered, in MongoDB's protocol
 	connected atomic.Bool
 	lastBeat  atomic.Pointer[error]
 }
 
-// Connect makes a pool. It calls no server, and fails of a URI that is malformed alone.
+// Connect makes a pool. It contacts no server, and fails only if the URI is malformed.
 func Connect(o Options) (*Conn, error) {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	c := &Conn{opt: o, dial: newDialer(&net.Dialer{})}
@@ -63,7 +63,8 @@ func Connect(o Options) (*Conn, error) {
 		SetServerMonitor(&event.ServerMonitor{
 			ServerHeartbeatSucceeded: func(*event.ServerHeartbeatSucceededEvent) { c.answered.Store(true) },
 			ServerHeartbeatFailed: func(e *event.ServerHeartbeatFailedEvent) {
-				// The driver breaks one off when a call has failed: that says nothing of the server.
+				// The driver cancels a heartbeat when a call has failed: that says nothing about
+				// the server.
 				if !errors.Is(e.Failure, context.Canceled) {
 					c.lastBeat.Store(&e.Failure)
 				}
@@ -78,7 +79,7 @@ func Connect(o Options) (*Conn, error) {
 	}
 	co.SetDialer(c.dial)
 	if err := co.Validate(); err != nil {
-		// The driver's words may quote a part of the URI, which may be of the password.
+		// The driver's message may quote a part of the URI, even of the password.
 		return nil, fmt.Errorf("%s: mongodb uri is malformed: want mongodb://user:password@host:port/ with user and password percent-encoded", o.What)
 	}
 	c.hosts = strings.Join(co.Hosts, ",")
@@ -89,8 +90,8 @@ func Connect(o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Database is that of the options: reads are of the primary, of what the majority has; writes wait
-// for the majority and, with journal, for its disks.
+// Database returns the database of the options: reads go to the primary and return what the
+// majority has; writes wait for the majority and, with journal, for its disks.
 func (c *Conn) Database(journal bool) *mongo.Database {
 	acknowledged := writeconcern.Majority()
 	if journal {
@@ -102,16 +103,16 @@ func (c *Conn) Database(journal bool) *mongo.Database {
 		SetWriteConcern(acknowledged))
 }
 
-// takesWrites tells of the servers that the driver knows those that writes may go to.
+// takesWrites reports whether writes may go to a server that the driver knows.
 func takesWrites(s event.ServerDescription) bool {
 	return slices.Contains([]string{"Standalone", "RSPrimary", "Mongos", "LoadBalancer"}, s.Kind)
 }
 
-// Connected tells whether a server that takes writes is known, without asking one: the driver
-// looks at all of them every ten seconds, and when a call fails.
+// Connected reports whether a server that takes writes is known, without querying one: the driver
+// checks all of them every ten seconds, and when a call fails.
 func (c *Conn) Connected() bool { return c.connected.Load() }
 
-// ServerTime is the clock of the server that takes writes, to the millisecond, in no more than
+// ServerTime returns the clock of the server that takes writes, to the millisecond, within
 // Options.Timeout.
 func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opt.Timeout)
@@ -126,8 +127,8 @@ func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
 	return hello.LocalTime, nil
 }
 
-// Close ends the connections. Nothing may be under way. When ctx ends the server is not waited for
-// any more.
+// Close ends the connections. No operation may be under way. Once ctx ends, it no longer waits
+// for the server.
 func (c *Conn) Close(ctx context.Context) error {
 	defer context.AfterFunc(ctx, c.dial.cutAll)()
 	return c.client.Disconnect(ctx)
@@ -139,7 +140,7 @@ func (c *Conn) Cut(ctx context.Context) {
 	_ = c.client.Disconnect(context.WithoutCancel(ctx)) // nothing is under way
 }
 
-// Named puts before an error what it is of, and where that is.
+// Named prefixes an error with Options.What and the hosts.
 func (c *Conn) Named(err error) error {
 	if err == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// dialer makes connections that can be cut all at once. The driver waits, when it is told to
-// end, for its talk with a server that may never answer.
+// dialer makes connections that can be cut all at once. When the driver is told to end, it waits
+// for its exchange with a server, which may never answer.
 type dialer struct {
 	by options.ContextDialer
 

@@ -14,15 +14,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// What went wrong, for those who branch on it.
+// What went wrong, for callers that branch on it.
 var (
 	// ErrUnreachable: no server answered in time. A later try may succeed.
 	ErrUnreachable = errors.New("unreachable")
 	// ErrCredentials: the server does not accept the user and password.
 	ErrCredentials = errors.New("user or password not accepted")
-	// ErrNotMongoDB: something answers there, but not in MongoDB's protocol.
+	// ErrNotMongoDB: something answers at the address, but not in MongoDB's protocol.
 	ErrNotMongoDB = errors.New("answers, but not in MongoDB's protocol")
-	// ErrRights: the user may not do there what is needed.
+	// ErrRights: the user may not do what is needed.
 	ErrRights = errors.New("no rights")
 	// ErrNoPrimary: servers answer, and none of them takes writes. A later try may succeed.
 	ErrNoPrimary = errors.New("no server that takes writes")
@@ -37,14 +37,15 @@ const (
 // notPrimary are the codes of a server that takes no writes, now or at all.
 var notPrimary = []int{10107, 13435, 13436, 11600, 11602, 189, 91, 10058}
 
-// IsNotPrimary tells whether a server has refused because it takes no writes, now or at all.
+// IsNotPrimary reports whether a server has refused because it takes no writes, now or at all.
 func IsNotPrimary(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && slices.ContainsFunc(notPrimary, server.HasErrorCode)
 }
 
-// IsUnanswered tells whether an operation had no answer: its connection broke, it took too long, or
-// it had no connection, as another had broken and the driver gave up all of them.
+// IsUnanswered reports whether an operation had no answer: its connection broke, it took too
+// long, or it had no connection because another one had broken and the driver had given up all of
+// them.
 func IsUnanswered(err error) bool {
 	var cleared driver.RetryablePoolError
 	return mongo.IsNetworkError(err) || mongo.IsTimeout(err) || errors.As(err, &cleared) && cleared.Retryable()
@@ -52,15 +53,15 @@ func IsUnanswered(err error) bool {
 
 const hintPrimary = "name all members of the replica set and its name (replicaSet=...) in mongodb.uri, without directConnection=true; see rs.status() for whether it has a primary"
 
-// Explain gives the driver's errors the names of this package. ctx is that of the
-// operation: what its caller ended is not the server's fault.
+// Explain translates the driver's errors into those of this package. ctx is that of the
+// operation: if its caller ended it, that is not the server's fault.
 func Explain(ctx context.Context, err error) error {
 	explained, _ := Explained(ctx, err)
 	return explained
 }
 
-// Explained is Explain, and tells whether it has changed the error. Errors of the driver cannot be
-// compared: they hold lists.
+// Explained is like Explain, and reports whether it has changed the error. Errors of the driver
+// cannot be compared: they hold lists.
 func Explained(ctx context.Context, err error) (explained error, changed bool) {
 	var login *auth.Error
 	var server mongo.ServerError
@@ -83,8 +84,8 @@ func Explained(ctx context.Context, err error) (explained error, changed bool) {
 	return err, false
 }
 
-// ExplainOpen is Explain for a connection that was never there. Why the server could
-// not be chosen is what its last heartbeat met.
+// ExplainOpen is like Explain, for a connection that was never established. Why no server could
+// be selected is the error of its last heartbeat.
 func (c *Conn) ExplainOpen(ctx context.Context, err error) error {
 	err = Explain(ctx, err)
 	beat := c.lastBeat.Load()

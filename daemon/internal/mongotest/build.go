@@ -14,17 +14,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// What is built: the last release of FerretDB that needs no PostgreSQL, by its checksum
-// as in a go.sum.
+// What is built: the last release of FerretDB that needs no PostgreSQL, pinned by its checksum as
+// in a go.sum.
 const (
 	ferretModule  = "github.com/FerretDB/FerretDB"
 	ferretVersion = "v1.24.0"
 	ferretSum     = "h1:7WJmezL48Bj9bYWnhT/bEJgX5gjT5s7LFdHTqkN25rA="
 )
 
-// build returns the server's binary, in the folder .cache of the repository. The first
-// call of all builds it, in about a minute; those that come meanwhile, in any process,
-// wait. It is renamed into place when it is whole.
+// build returns the server's binary, in the folder .cache of the repository. The very first call
+// builds it, in about a minute; calls that come meanwhile, in any process, wait. The binary is
+// renamed into place when it is complete.
 func build(t testing.TB) string {
 	t.Helper()
 	cache, err := cacheDir()
@@ -53,7 +53,7 @@ func build(t testing.TB) string {
 	return binary
 }
 
-// cacheDir is .cache beside the go.mod above the working directory.
+// cacheDir returns the folder .cache beside the go.mod above the working directory.
 func cacheDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -73,7 +73,7 @@ func cacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// waitLock waits as long as another process builds: the lock ends with its holder.
+// waitLock waits while another process builds: the lock ends with its holder.
 func waitLock(path string) (*durable.Lock, error) {
 	for {
 		lock, err := durable.AcquireLock(path)
@@ -130,7 +130,7 @@ func download(dir string) (string, error) {
 	return module.Dir, nil
 }
 
-// goCommand is the go command without the settings of this module's own build.
+// goCommand returns the go command without the settings of this module's own build.
 func goCommand(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir

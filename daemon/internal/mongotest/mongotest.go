@@ -1,7 +1,6 @@
-// Package mongotest starts real servers that speak MongoDB's protocol, for tests:
-// FerretDB on SQLite, built once from its Go module, and killed when the test ends.
-// It is not for anything but tests, and it does not make up for a mongod in every
-// respect: FerretDB knows no TTL indexes and no transactions.
+// Package mongotest starts real servers that speak MongoDB's protocol, for tests: FerretDB on
+// SQLite, built once from its Go module, and killed when the test ends. It is for tests only, and
+// does not replace a mongod in every respect: FerretDB has no TTL indexes and no transactions.
 package mongotest
 
 import (
@@ -20,18 +19,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// EnvURI names a server, beside FerretDB, that suites run on as well.
+// EnvURI is the environment variable that names a further server, besides FerretDB, on which
+// suites run.
 const EnvURI = "URIFILTER_TEST_MONGODB_URI"
 
-// Options say what a server shall be like.
+// Options say what a server must be like.
 type Options struct {
-	// User and Password, when set, must be given by clients: the server has that one
-	// user, of the database admin.
+	// User and Password, when set, must be given by clients: the server has that one user, in the
+	// database admin.
 	User, Password string
-	// ReplicaSet is the name of the set of which the server says to be the primary.
+	// ReplicaSet is the name of the replica set whose primary the server claims to be.
 	ReplicaSet string
-	// CA, Cert and Key are files in PEM, by which the server has TLS alone and wants
-	// certificates of its clients. "": it has none.
+	// CA, Cert and Key are PEM files: with them the server accepts TLS only, and requires
+	// certificates from its clients. "": it has no TLS.
 	CA, Cert, Key string
 }
 
@@ -44,7 +44,7 @@ type Server struct {
 	addr    string
 	started int
 
-	testserver.Process // whose Kill is as a power cut: the data stay for Restart
+	testserver.Process // whose Kill is like a power cut: the data stay for Restart
 }
 
 // Start starts a server without users and returns its URI.
@@ -68,7 +68,7 @@ func New(t testing.TB, opt Options) *Server {
 	return s
 }
 
-// URI is how clients reach the server, with its user's name and password.
+// URI returns the URI by which clients reach the server, with its user's name and password.
 func (s *Server) URI() string {
 	u := url.URL{Scheme: "mongodb", Host: s.addr, Path: "/"}
 	if s.opt.User != "" {
@@ -80,7 +80,7 @@ func (s *Server) URI() string {
 	return u.String()
 }
 
-// Addr is the server's host and port. They stay over a restart.
+// Addr returns the server's host and port. A restart does not change them.
 func (s *Server) Addr() string { return s.addr }
 
 // Restart kills the server, if it runs, and starts it on the same data and port.
@@ -104,7 +104,8 @@ func (s *Server) Restart() {
 
 func (s *Server) arguments() []string {
 	args := []string{
-		// It is killed, and the machine is not: what was written is there without being synced.
+		// Only the process is killed, not the machine: what was written stays without being
+		// synced.
 		"--handler=sqlite", "--sqlite-url=file:" + filepath.Join(s.dir, "data") + "/?_pragma=synchronous(off)",
 		"--state-dir=-", "--listen-addr=" + s.addr, "--debug-addr=-",
 		"--telemetry=disable", "--log-level=INFO", "--log-format=text",
@@ -120,7 +121,7 @@ func (s *Server) arguments() []string {
 	return args
 }
 
-// waitReady waits until the server has said its address and takes connections there.
+// waitReady waits until the server has printed its address and accepts connections at it.
 func (s *Server) waitReady(logName string) error {
 	said := regexp.MustCompile(`Listening on (?:TCP|TLS) (127\.0\.0\.1:[0-9]+)`)
 	var dialer net.Dialer

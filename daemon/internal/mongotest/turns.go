@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// Turns passes connections on to a server, one command at a time, whoever sends it. FerretDB reads
-// documents and writes them back, so that of two updates at once one may be undone; with turns each
-// command is atomic, as in MongoDB the update of each document is. A command whose sender has gone
-// is still carried out, as MongoDB does.
+// Turns forwards connections to a server, one command at a time, whichever client sends it.
+// FerretDB reads documents and writes them back, so that one of two concurrent updates may be
+// undone; with turns each command is atomic, as the update of each document is in MongoDB. A
+// command whose sender has gone is still carried out, as in MongoDB.
 type Turns struct {
 	Addr string
 
@@ -25,7 +25,7 @@ type Turns struct {
 	seen  map[string]int
 }
 
-// NewTurns is a Turns before the server at that address.
+// NewTurns starts a Turns in front of the server at the address to.
 func NewTurns(t testing.TB, to string) *Turns {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,18 +71,19 @@ func NewTurns(t testing.TB, to string) *Turns {
 	return p
 }
 
-// URI is how clients reach the server by it.
+// URI returns the URI by which clients reach the server through it.
 func (p *Turns) URI() string { return "mongodb://" + p.Addr + "/" }
 
-// Lose is asked of each command once it was carried out, by its name: true breaks the connection
-// instead of passing the answer on. nil: none is lost.
+// Lose sets a function that is called with the name of each command once it was carried out: if
+// it returns true, the connection is broken instead of passing the answer on. nil: no answer is
+// lost.
 func (p *Turns) Lose(lose func(command string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lose = lose
 }
 
-// Commands are how many there were of each name since the last call.
+// Commands returns how many commands of each name there were since the last call.
 func (p *Turns) Commands() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +124,7 @@ func (p *Turns) isLost(command string) bool {
 	return p.lose != nil && p.lose(command)
 }
 
-// readMessage reads a message with its header, which begins with the length of all.
+// readMessage reads a message with its header, which begins with the length of the whole.
 func readMessage(r io.Reader) ([]byte, error) {
 	const header, most = 16, 64 << 20
 	message := make([]byte, header)
@@ -139,8 +140,8 @@ func readMessage(r io.Reader) ([]byte, error) {
 	return message, err
 }
 
-// commandOf is the name of a command: the first key of the document of an OP_MSG; "" of other
-// messages.
+// commandOf returns the name of a command: the first key of the document of an OP_MSG; "" for
+// other messages.
 func commandOf(message []byte) string {
 	const opMsg, key = 2013, 16 + 4 + 1 + 4 + 1 // header, flags, kind of section, length, type
 	if len(message) < key || binary.LittleEndian.Uint32(message[12:]) != opMsg {

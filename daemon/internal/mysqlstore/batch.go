@@ -16,25 +16,28 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
-// A batch is one statement, or a transaction of several where the server does not take so much at
-// once: INSERT IGNORE ... RETURNING tells which rows were not there. Two batches with the same new
-// key wait for each other at its row, and the second one finds it. Keys go in order, so that
+// A batch is one statement, or a transaction of several if the server does not accept so much at
+// once: INSERT IGNORE ... RETURNING returns the rows that did not exist. Of two batches with the
+// same new key, one waits for the other at its row, and then finds it. Keys are in order, so that
 // batches never wait in a circle.
 //
-// Every row has the random number of the batch that brought it. When the connection breaks before
-// the answer is here, the batch may have been carried out or not, or may still be under way; it is
-// then done again under the same number, and what is new is every row with that number, whichever
-// of the attempts brought it. Only where the server cannot be had for long the batch is in unknown.
+// Every row has the random number of the batch that inserted it. If the connection breaks before
+// the answer arrives, the batch may have been carried out or not, or may still be under way; it
+// is then repeated under the same number, and every row with that number is new, whichever
+// attempt inserted it. The outcome of the batch is unknown only if the server cannot be reached
+// for long.
 
 const (
 	// pieceKeys bounds a statement.
 	pieceKeys = 2000
-	// lookKeys bounds the list of a look-up: the optimizer gives up the index for far longer ones.
+	// lookKeys bounds the list of a look-up: the optimizer does not use the index for far longer
+	// ones.
 	lookKeys = 1000
-	// patience is how long a batch that may have been carried out is tried again.
+	// patience is how long a batch that may have been carried out is retried.
 	patience = 10 * time.Second
-	// mostRetries bounds how often a batch that others were in the way of is retried. Nor does it
-	// after patience: who waits for rows of a daemon whose machine is gone is told.
+	// mostRetries bounds how often a batch that was blocked by others is retried. It is not
+	// retried after patience either: a caller that waits for rows of a daemon whose machine is
+	// gone gets an error.
 	mostRetries = 20
 )
 
@@ -42,7 +45,7 @@ func tired(retries int, start time.Time) bool {
 	return retries >= mostRetries || time.Since(start) > patience
 }
 
-// pieceOf is how many keys a statement may have.
+// pieceOf returns how many keys a statement may have.
 func (s *Store) pieceOf() int {
 	return int(max(1, min(pieceKeys, (s.packet.Load()-1024)/rowkey.Bytes)))
 }
@@ -56,8 +59,8 @@ func (s *Set) insert(ctx context.Context, o rowkey.Ordered, fresh []bool) error 
 	})
 }
 
-// repeat makes attempts at a change of n keys that can be made again, until one is carried out. again
-// tells an attempt that an earlier one may have been.
+// repeat attempts a change of n keys that is safe to repeat, until one attempt is carried out.
+// again tells an attempt that an earlier one may have been carried out.
 func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bool) error) error {
 	var unknown error // why it is not known whether the batch was carried out
 	start := time.Now()
@@ -119,7 +122,7 @@ func (s *Set) insertOnce(ctx context.Context, o rowkey.Ordered, id uint64, again
 	return s.look(ctx, s.store.batches, o.Keys, id, mark)
 }
 
-// look visits the keys that are there: those of a batch, 0: all.
+// look visits those of keys that exist: the ones of a batch; 0: all.
 func (s *Set) look(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, visit func(row []byte)) error {
 	var row sql.RawBytes
 	return s.inLists(keys, func(piece []bloom.Hash) error {
@@ -131,7 +134,8 @@ func (s *Set) look(ctx context.Context, c querier, keys []bloom.Hash, batch uint
 	})
 }
 
-// inPieces does the pieces of a batch, all or none: one by itself, several in a transaction.
+// inPieces carries out the pieces of a batch, all or none: a single one by itself, several in a
+// transaction.
 func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func(c querier, piece []bloom.Hash) error) error {
 	if len(keys) <= size {
 		c, err := s.store.batches.Conn(ctx)
@@ -151,7 +155,7 @@ func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func
 	})
 }
 
-// inTx does work in a transaction. Where the work ends in an error, it was not carried out.
+// inTx runs work in a transaction. If work returns an error, nothing was carried out.
 func (s *Set) inTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 	tx, err := s.store.batches.BeginTx(ctx, nil)
 	if err != nil {
@@ -163,7 +167,7 @@ func (s *Set) inTx(ctx context.Context, work func(tx *sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback gives a transaction up; the server does so too when its connection is gone.
+// rollback gives a transaction up; the server does so too when the connection is gone.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && number(err) != 0 {
 		return err
@@ -171,8 +175,8 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// eachRow visits a statement's rows, each in dest. Only when it returns nil the statement has been
-// carried out, and committed if it is no part of a transaction.
+// eachRow visits the rows of a statement, each scanned into dest. Only if it returns nil has the
+// statement been carried out, and committed if it is not part of a transaction.
 func eachRow(ctx context.Context, c querier, statement string, visit func(), dest ...any) error {
 	rows, err := c.QueryContext(ctx, statement)
 	if err != nil {
@@ -188,8 +192,8 @@ func eachRow(ctx context.Context, c querier, statement string, visit func(), des
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// remove deletes the keys of a batch, and tells how many were seen. What it did is not known
-// when the connection breaks: to do it again would not count what the first attempt removed.
+// remove deletes the keys of a batch, and returns how many were seen. If the connection breaks,
+// the outcome is unknown: a repetition would not count what the first attempt removed.
 func (s *Set) remove(ctx context.Context, o rowkey.Ordered) (removed int, err error) {
 	start := time.Now()
 	for retries := 0; ; retries++ {
@@ -231,8 +235,8 @@ func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) e
 	})
 }
 
-// removeReserved counts what a statement deletes but what was reserved: that was not seen. It is
-// lost to its reservation, which finds no row of its own any more.
+// removeReserved counts what a statement deletes, except reserved items, which were not seen.
+// These are lost to their reservations, which no longer find their rows.
 func (s *Set) removeReserved(ctx context.Context, c querier, statement string) (removed int, err error) {
 	var batch uint64
 	of := map[uint64]int{}

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Create implements engine.Store. Where another daemon was quicker with the same parameters, the
+// Create implements engine.Store. If another daemon was quicker with the same parameters, the
 // filter is that daemon's, and b is not used.
 func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	if err := takes(spec); err != nil {
@@ -50,7 +50,7 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity)
 	return s.adopt(set), nil
 }
 
-// changeFailed is the error of a change of the registry, which may have been made in part.
+// changeFailed returns the error of a change of the registry, which may have been made in part.
 func (s *Store) changeFailed(err error) error {
 	s.untidy.Store(true)
 	s.pollSoon()
@@ -79,7 +79,7 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 }
 
 // Clear implements engine.Store: the filter gets another table, and then the old one is dropped,
-// which ends it for every daemon in the same moment.
+// which ends it for every daemon at the same moment.
 func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -115,3 +115,69 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	serve(s.adopt(set))
 	return nil
 }
+
+// highestName is the row of idsTable with the highest id given; the others are names of filters.
+const highestName = ":highest"
+
+// TakeID implements engine.Numbers.
+func (s *Store) TakeID(ctx context.Context, name string, least int) (id int, err error) {
+	return id, s.number(ctx, func(have map[string]int) map[string]int {
+		if id = have[name]; id >= least {
+			return nil
+		}
+		id = max(least, have[highestName]+1)
+		return map[string]int{highestName: id, name: id}
+	})
+}
+
+// NoteID implements engine.Numbers.
+func (s *Store) NoteID(ctx context.Context, id int) error {
+	return s.number(ctx, func(have map[string]int) map[string]int {
+		if have[highestName] >= id {
+			return nil
+		}
+		return map[string]int{highestName: id}
+	})
+}
+
+// number changes idsTable in one step: set returns which rows get which ids, given those that
+// exist.
+func (s *Store) number(ctx context.Context, set func(have map[string]int) map[string]int) error {
+	return s.trouble(s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
+		have, err := readIDs(ctx, c)
+		if err != nil {
+			return err
+		}
+		tx, err := c.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer rollback(tx)
+		for name, id := range set(have) {
+			if _, err := tx.ExecContext(ctx, "insert into "+idsTable+" (name, id) values (?, ?) on duplicate key update id = values(id)", name, id); err != nil {
+				return err
+			}
+		}
+		return tx.Commit()
+	}))
+}
+
+func readIDs(ctx context.Context, c querier) (map[string]int, error) {
+	rows, err := c.QueryContext(ctx, "select name, id from "+idsTable)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	have := map[string]int{}
+	for rows.Next() {
+		var name string
+		var id int
+		if err := rows.Scan(&name, &id); err != nil {
+			return nil, err
+		}
+		have[name] = id
+	}
+	return have, rows.Err()
+}
+
+var _ engine.Numbers = (*Store)(nil)

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// pollEvery is how often the registry and the server's settings are looked at.
+	// pollEvery is how often the registry and the server's settings are checked.
 	pollEvery = time.Second
-	// pollMost bounds a look.
+	// pollMost bounds a check.
 	pollMost = 30 * time.Second
 	// countEvery is how often items are counted.
 	countEvery = time.Minute
-	// sendMost is how long the engine may take to take in a change.
+	// sendMost is how long the engine may take to accept a change.
 	sendMost = 5 * time.Second
 )
 
-// pollSoon makes poll look at once.
+// pollSoon makes poll check at once.
 func (s *Store) pollSoon() {
 	select {
 	case s.early <- struct{}{}:
@@ -27,7 +27,7 @@ func (s *Store) pollSoon() {
 	}
 }
 
-// poll looks at the server and at the registry, until the store is closed.
+// poll checks the server and the registry, until the store is closed.
 func (s *Store) poll() {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -69,7 +69,7 @@ func (s *Store) poll() {
 	}
 }
 
-// note keeps what a look at the server has found, and tells of it where it changes.
+// note keeps the result of a check of the server, and logs when it changes.
 func (s *Store) note(err error) {
 	if s.run.Err() != nil {
 		return
@@ -98,8 +98,8 @@ func (s *Store) note(err error) {
 	}
 }
 
-// follow compares the registry with the filters here, and tells the engine what other daemons
-// have changed.
+// follow compares the registry with this daemon's filters, and tells the engine what other
+// daemons have changed.
 func (s *Store) follow(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -130,7 +130,7 @@ func (s *Store) follow(ctx context.Context) error {
 			continue
 		}
 		if err != nil {
-			errs = append(errs, err) // perhaps dropped in this moment
+			errs = append(errs, err) // perhaps dropped at this moment
 			continue
 		}
 		change := engine.Change{Spec: e.spec, Set: set}

@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// Privileges are what the user of the settings needs on the database: to make and drop tables,
-// and to use them.
+// Privileges are what the daemon's user needs on the database: to create, use and drop tables.
 const Privileges = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
 
-// Grants are the statements by which an administrator makes the database, and the user of o who may
-// log in from a host, as the server calls hosts: % for all of them. They change nothing of what is
-// there. The password is in them.
+// Grants returns the statements by which an administrator creates the database and the user of o,
+// who may log in from host, which is in the server's notation: % for all hosts. They do not
+// change anything that exists. They contain the password.
 func Grants(o Options, host string) []string {
 	user := quote(o.User) + "@" + quote(host)
-	// An underscore in the name of a database stands for any letter there.
+	// In a grant, an underscore in the name of a database stands for any character.
 	pattern := strings.ReplaceAll(o.Database, "_", `\_`)
 	return []string{
 		"CREATE DATABASE IF NOT EXISTS `" + o.Database + "`",
@@ -25,7 +24,7 @@ func Grants(o Options, host string) []string {
 	}
 }
 
-// quote writes a text as SQL has it.
+// quote writes a text as a string of SQL.
 func quote(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(text) + "'"
 }
@@ -55,7 +54,7 @@ type Initialized struct {
 	Filters int
 }
 
-// Initialize makes the tables that all filters share, as Open does, and tells what is there.
+// Initialize makes the tables that all filters share, as Open does, and returns what it found.
 func Initialize(ctx context.Context, c Config) (i Initialized, err error) {
 	c.Log = slog.New(slog.DiscardHandler)
 	s, err := Open(ctx, c)

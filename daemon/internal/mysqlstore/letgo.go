@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// letGoEvery is how often reservations are looked for that are to be let go of.
+	// letGoEvery is how often the store looks for reservations to discard.
 	letGoEvery = time.Second
-	// letGoMost is how many are let go of in one transaction, if they hold nothing.
+	// letGoMost is how many are discarded in one transaction, if they hold nothing.
 	letGoMost = 100
 )
 
-// letGo lets go of reservations that have ended long ago, until the store is closed. Several
-// daemons may do it at once.
+// letGo discards reservations that ended long ago, until the store is closed. Several daemons may
+// do so at once.
 func (s *Store) letGo() {
 	tick := time.NewTicker(letGoEvery)
 	defer tick.Stop()
@@ -64,7 +64,8 @@ func (s *Store) letGoOnce(ctx context.Context) error {
 	}
 }
 
-// letGoOf lets go of reservations, or of one with what it holds, unless a call has come for them since.
+// letGoOf discards reservations, or a single one with what it holds, unless a call for them has
+// come since.
 func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error {
 	tx, err := s.admin.BeginTx(ctx, nil)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 		return err
 	}
 	if holding && strings.HasPrefix(table, itemsPrefix) && !strings.ContainsAny(table, "`\\ ") {
-		// In the order of keys, as everybody locks them.
+		// In the order of keys, as all daemons lock them.
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("delete i from %s d straight_join `%s` i on i.k = d.k where d.batch = %d and d.state = %d and i.batch = d.batch", reservedTable, table, batch, held))
 		if err != nil && number(err) != erNoSuchTable { // of a filter that was dropped or cleared
 			return err
@@ -94,7 +95,7 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 	return tx.Commit()
 }
 
-// noteReserving tells the sets whose items were reserved by other daemons that they were.
+// noteReserving marks the sets of which other daemons have reserved items.
 func (s *Store) noteReserving(ctx context.Context) error {
 	var plain []*Set
 	for _, set := range s.all() {
@@ -116,7 +117,7 @@ func (s *Store) noteReserving(ctx context.Context) error {
 	return err
 }
 
-// endReservations has the reservations of a table let go of that is no more.
+// endReservations marks the reservations of a table that no longer exists as due to be discarded.
 func endReservations(ctx context.Context, c querier, table string) error {
 	_, err := c.ExecContext(ctx, "update "+reservationsTable+" set goes = 0 where items_table = ?", table)
 	return err

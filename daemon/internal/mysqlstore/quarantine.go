@@ -8,13 +8,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// A filter whose table is gone, or not ours, or whose kind is not known here, is in quarantine: this
-// daemon serves the others, and gives its name and id to nobody. A daemon that serves the filter
-// when that happens goes on, until it is started again.
+// A filter whose table is missing or not ours, or whose kind is unknown here, is in quarantine:
+// this daemon serves the other filters, and gives its name and id to none of them. A daemon that
+// already serves the filter when that happens goes on until it is restarted.
 
 const (
-	// quarantineTable has the entries that were dropped from quarantine: with its seed a table that
-	// is brought back can be read.
+	// quarantineTable has the entries that were dropped from quarantine: with the seed in its
+	// entry, a table that is restored can be read.
 	quarantineTable      = "urifilter_quarantine"
 	quarantineComment    = "urifilter: quarantine, format 1"
 	quarantineDefinition = "create table " + quarantineTable + " (items_table varchar(64) character set ascii collate ascii_bin not null primary key," +
@@ -24,12 +24,12 @@ const (
 
 var _ engine.Quarantiner = (*Store)(nil)
 
-// damagedError is an error of one filter's data, that says nothing about the others.
+// damagedError is an error of one filter's data. It says nothing about the others.
 type damagedError struct{ error }
 
 func (e damagedError) Unwrap() error { return e.error }
 
-// where tells one entry of a name from the next.
+// where distinguishes successive entries of one name.
 func (e entry) where() string { return fmt.Sprintf("table %s, items_table %s", filtersTable, e.table) }
 
 // quarantine notes a filter that is not served, unless it is known already.
@@ -44,7 +44,8 @@ func (s *Store) quarantine(e entry, cause error) (q engine.Quarantined, known bo
 	return q, false
 }
 
-// confine puts a filter that another daemon has made into quarantine, unless it was dropped since.
+// confine puts a filter that another daemon has created into quarantine, unless it was dropped
+// since.
 func (s *Store) confine(ctx context.Context, e entry, cause error) error {
 	entries, err := readEntries(ctx, s.admin)
 	if err != nil {
@@ -59,7 +60,8 @@ func (s *Store) confine(ctx context.Context, e entry, cause error) error {
 	return nil
 }
 
-// followQuarantine tells of filters in quarantine that are in the registry no more, or as others.
+// followQuarantine reports filters in quarantine that are no longer in the registry, or whose
+// entry there is another one.
 func (s *Store) followQuarantine(there map[string]entry) {
 	for _, q := range s.Quarantined() {
 		if e, found := there[q.Name]; !found || e.where() != q.Where {
@@ -68,7 +70,7 @@ func (s *Store) followQuarantine(there map[string]entry) {
 	}
 }
 
-// mended tells that a filter is in quarantine no more, if it was.
+// mended reports that a filter is no longer in quarantine, if it was.
 func (s *Store) mended(name string) {
 	s.mu.Lock()
 	q, was := s.bad[name]
@@ -89,8 +91,8 @@ func (s *Store) Quarantined() (all []engine.Quarantined) {
 	return all
 }
 
-// PutAway implements engine.Quarantiner: the entry is moved out of the registry. The table, if there
-// is one, stays.
+// PutAway implements engine.Quarantiner: the entry is moved out of the registry. The table, if it
+// exists, stays.
 func (s *Store) PutAway(ctx context.Context, q engine.Quarantined) (to string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -123,7 +125,7 @@ func (s *Store) PutAway(ctx context.Context, q engine.Quarantined) (to string, e
 	return fmt.Sprintf("table %s, name %s", quarantineTable, q.Name), nil
 }
 
-// putAwayTables are the tables of items of filters that were dropped from quarantine.
+// putAwayTables returns the item tables of filters that were dropped from quarantine.
 func putAwayTables(ctx context.Context, c querier) (map[string]bool, error) {
 	tables := map[string]bool{}
 	var table string

@@ -23,7 +23,7 @@ const (
 	itemsPrefix  = "urifilter_items_"
 )
 
-// Comments of the tables, by which they are known to be ours, of this version.
+// Comments of the tables, by which they are recognized as ours and as of this version.
 const (
 	filtersComment = "urifilter: filters, format 1"
 	idsComment     = "urifilter: ids, format 1"
@@ -58,8 +58,8 @@ type entry struct {
 	table      string // of its items
 }
 
-// newEntry has a table of its own, so that a daemon which has not heard of the filter's end
-// never adds to the next one of its name.
+// newEntry makes an entry with a table of its own, so that a daemon that does not know yet that
+// the filter has ended never adds to the next one of its name.
 func newEntry(spec engine.Spec, b engine.Identity) (entry, error) {
 	e := entry{spec: spec, seed: b.Seed, generation: b.Generation, created: b.Created.UnixMilli()}
 	e.table = fmt.Sprintf("%s%d_%08x", itemsPrefix, spec.ID, rand.Uint32())
@@ -90,7 +90,7 @@ func decodeEntry(text, table string) (e entry, err error) {
 	return e, err
 }
 
-// readEntries are all filters of the registry.
+// readEntries returns all filters of the registry.
 func readEntries(ctx context.Context, c querier) (all []entry, err error) {
 	rows, err := c.QueryContext(ctx, "select name, entry, items_table from "+filtersTable+" order by id")
 	if err != nil {
@@ -134,7 +134,7 @@ func insertEntry(ctx context.Context, c querier, e entry) error {
 	return err
 }
 
-// replaceEntry puts e in the place of old.
+// replaceEntry replaces old with e.
 func replaceEntry(ctx context.Context, c querier, old, e entry) error {
 	text, err := e.encode()
 	if err == nil {
@@ -143,8 +143,8 @@ func replaceEntry(ctx context.Context, c querier, old, e entry) error {
 	return err
 }
 
-// deleteEntry takes out an entry, and who makes the filter again gets another id. It tells whether
-// the entry was there.
+// deleteEntry removes an entry; if the filter is created again, it gets another id. It reports
+// whether the entry existed.
 func deleteEntry(ctx context.Context, c querier, e entry) (bool, error) {
 	done, err := c.ExecContext(ctx, "delete from "+filtersTable+" where name = ? and items_table = ?", e.spec.Name, e.table)
 	if err != nil {
@@ -157,11 +157,12 @@ func deleteEntry(ctx context.Context, c querier, e entry) (bool, error) {
 	return true, err
 }
 
-// changeMost bounds a change of the registry: to drop a large table takes time.
+// changeMost bounds a change of the registry: dropping a large table takes time.
 const changeMost = 5 * time.Minute
 
-// locked does something that changes the registry, alone among all daemons that share the
-// database. The caller's end does not cut it off. The lock ends with its connection.
+// locked runs something that changes the registry, alone among all daemons that share the
+// database. The end of the caller's context does not interrupt it. The lock ends with its
+// connection.
 func (s *Store) locked(ctx context.Context, do func(ctx context.Context, c *sql.Conn) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (s *Store) locked(ctx context.Context, do func(ctx context.Context, c *sql.
 	return do(ctx, c)
 }
 
-// comments are those of the tables whose names begin as ours do.
+// comments returns the comments of the tables whose names begin as ours do.
 func comments(ctx context.Context, c querier) (map[string]string, error) {
 	rows, err := c.QueryContext(ctx, "select table_name, table_comment from information_schema.tables where table_schema = database() and table_name like 'urifilter\\_%'")
 	if err != nil {
@@ -206,7 +207,7 @@ func comments(ctx context.Context, c querier) (map[string]string, error) {
 	return all, rows.Err()
 }
 
-// foreign is the error of a table that is not ours, or of another version.
+// foreign returns the error for a table that is not ours, or is of another version.
 func (s *Store) foreign(table, comment, want string) error {
 	kind, _, _ := strings.Cut(want, ",")
 	if strings.HasPrefix(comment, kind+",") {
@@ -215,7 +216,7 @@ func (s *Store) foreign(table, comment, want string) error {
 	return fmt.Errorf("table %s.%s: is of another program (its comment is %q, ours would be %q)\nhint: give urifilter a database of its own (mysql.database), or rename that table", s.opt.Database, table, comment, want)
 }
 
-// ensureTables makes the tables that all filters share, where they are missing.
+// ensureTables creates the tables that all filters share, if they are missing.
 func (s *Store) ensureTables(ctx context.Context) error {
 	look := func(c querier) (missing []string, err error) {
 		have, err := comments(ctx, c)
@@ -258,7 +259,7 @@ func dropTable(ctx context.Context, c querier, table string) error {
 	return err
 }
 
-// checkItems wants the table of a filter to be there, and ours.
+// checkItems verifies that the table of a filter exists and is ours.
 func checkItems(ctx context.Context, c querier, e entry) error {
 	have, err := comments(ctx, c)
 	if err != nil {
@@ -274,8 +275,8 @@ func checkItems(ctx context.Context, c querier, e entry) error {
 	return nil
 }
 
-// tidy drops the tables of items that no filter has: a change that was cut off left them. One that
-// is being made is not among them, as its maker has the lock.
+// tidy drops the tables of items that no filter has: an interrupted change left them. A table
+// that is being created is not among them, because its creator has the lock.
 func (s *Store) tidy(ctx context.Context) error {
 	orphans := func(c querier) ([]string, error) {
 		entries, err := readEntries(ctx, c)

@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// Options say which server, and how to log in. They are those of the settings.
+// Options say which server to use, and how to log in. They are those of the settings.
 type Options struct {
 	Addr     string // host:port, or the path of a socket
 	User     string
@@ -32,10 +32,10 @@ const (
 	lockMost = 10 * time.Second
 	// replyMost is how long the server may take for a piece of a batch.
 	replyMost = 20 * time.Second
-	// idleMost is how long the server keeps a connection on which nothing comes, and what it has
-	// locked: of a daemon whose machine is gone.
+	// idleMost is how long the server keeps an idle connection and what it has locked, such as
+	// that of a daemon whose machine is gone.
 	idleMost = time.Minute
-	// mostConnections are for batches; more wait. MariaDB takes 151 in all by default.
+	// mostConnections are for batches; further ones wait. MariaDB accepts 151 in all by default.
 	mostConnections = 16
 )
 
@@ -45,7 +45,7 @@ func sessionSettings() map[string]string {
 		"autocommit": "1",
 		"sql_mode":   "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 		// Rows are locked, and not the gaps between them: batches whose keys are in order then
-		// wait for each other, and do not block each other.
+		// wait for each other, but do not deadlock.
 		"tx_isolation":                      "'READ-COMMITTED'",
 		"innodb_lock_wait_timeout":          strconv.Itoa(int(lockMost.Seconds())),
 		"wait_timeout":                      strconv.Itoa(int(idleMost.Seconds())),
@@ -54,7 +54,7 @@ func sessionSettings() map[string]string {
 	}
 }
 
-// open makes a pool of connections, and connects to nobody. reply is how long an answer may take;
+// open makes a pool of connections, but does not connect. reply is how long an answer may take;
 // 0: as long as the context says.
 func (o Options) open(session map[string]string, reply time.Duration) (*sql.DB, error) {
 	c := mysql.NewConfig()
@@ -66,7 +66,7 @@ func (o Options) open(session map[string]string, reply time.Duration) (*sql.DB, 
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialMost, reply, reply
 	c.Params = maps.Clone(session)
 	c.ConnectionAttributes = "program_name:urifilter"
-	c.Logger = &mysql.NopLogger{} // what counts comes as an error
+	c.Logger = &mysql.NopLogger{} // what matters is returned as an error
 	if o.TLS != nil {
 		host, _, _ := net.SplitHostPort(o.Addr)
 		renew := func(_ context.Context, c *mysql.Config) error {
@@ -84,14 +84,14 @@ func (o Options) open(session map[string]string, reply time.Duration) (*sql.DB, 
 	return sql.OpenDB(connector), nil
 }
 
-// demandError is a server that is not as it must be, with the way to mend it.
+// demandError says which requirement a server does not meet, and how to mend that.
 type demandError struct{ text string }
 
 func (e *demandError) Error() string { return e.text }
 
 var versionPattern = regexp.MustCompile(`^(?:5\.5\.5-)?([0-9]+)\.([0-9]+)`)
 
-// checkVersion wants INSERT ... RETURNING, which MySQL and older versions of MariaDB have not.
+// checkVersion requires INSERT ... RETURNING, which MySQL and older versions of MariaDB lack.
 func checkVersion(version string) error {
 	m := versionPattern.FindStringSubmatch(version)
 	if !strings.Contains(version, "MariaDB") || m == nil {
@@ -105,7 +105,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// demand looks at what the server is, and how it is set.
+// demand checks the version and the settings of the server.
 func (s *Store) demand(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, replyMost)
 	defer cancel()

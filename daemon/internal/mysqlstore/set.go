@@ -11,15 +11,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
-// Set is one filter. It keeps nothing of its items here but their number.
+// Set is one filter. Of its items it keeps nothing in this process but their number.
 type Set struct {
 	store *Store
 	entry
 	gone    atomic.Bool  // dropped, or cleared
 	items   atomic.Int64 // as last counted, and what was added here since
 	changed atomic.Int64 // grows with every change of items
-	// reserves tells that there were reservations; batches look for leases that have ended only
-	// then.
+	// reserves is set once there have been reservations; only then do batches look for leases
+	// that have ended.
 	reserves atomic.Bool
 }
 
@@ -30,7 +30,7 @@ var (
 
 var errClosed = errors.New("store is closed")
 
-// enter says why the set is of no use; nil: it is.
+// enter returns why the set cannot be used; nil: it can.
 func (s *Set) enter(ctx context.Context) error {
 	if s.gone.Load() {
 		return &engine.UnknownFilterError{Ref: s.spec.Name}
@@ -44,7 +44,8 @@ func (s *Set) enter(ctx context.Context) error {
 	return s.store.refusing()
 }
 
-// Add implements engine.Set. The end of ctx does not cut a batch off, which would leave it in doubt.
+// Add implements engine.Set. The end of ctx does not interrupt a batch, which would leave it in
+// doubt.
 func (s *Set) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, err error) {
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
@@ -112,7 +113,7 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 // Seed implements engine.Set.
 func (s *Set) Seed() uint64 { return s.seed }
 
-// rowBytes is what a row takes on the server's disk, about, once rows have come in any order: 42
+// rowBytes is about what a row takes on the server's disk, once rows have come in any order: 42
 // bytes in pages that are two thirds full.
 const rowBytes = 64
 
@@ -130,12 +131,12 @@ func (s *Set) count(n int) {
 	}
 }
 
-// countedExactly is up to how many rows are counted; a count of more would read gigabytes, and the
-// server's own estimate is taken.
+// countedExactly is the most rows that are counted; counting more would read gigabytes, so the
+// server's own estimate is used.
 const countedExactly = 1_000_000
 
-// recount finds out how many items there are, those of other daemons too. A count in which this
-// daemon has changed something is not used.
+// recount finds out how many items there are, including those of other daemons. A count during
+// which this daemon has changed something is not used.
 func (s *Set) recount(ctx context.Context) error {
 	before := s.changed.Load()
 	var n int64
@@ -160,8 +161,8 @@ func (s *Set) recount(ctx context.Context) error {
 	return nil
 }
 
-// tableGone is the error of a batch that did not find the table: the filter was dropped or cleared,
-// or somebody else has dropped the table.
+// tableGone returns the error for a batch that did not find the table: the filter was dropped or
+// cleared, or someone else has dropped the table.
 func (s *Set) tableGone(ctx context.Context, cause error) error {
 	if s.gone.Load() {
 		return &engine.UnknownFilterError{Ref: s.spec.Name}

@@ -25,7 +25,7 @@ func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.H
 	return s.settle(ctx, settling{set: s, id: id, to: released}, keys, lost)
 }
 
-// settle is done again when its answer is lost, and finds what it has done.
+// settle is repeated when its answer is lost, and then finds what it has done.
 func (s *Set) settle(ctx context.Context, w settling, keys []bloom.Hash, lost []bool) (result engine.Settled, err error) {
 	if err := s.enter(ctx); err != nil {
 		return result, err
@@ -69,8 +69,8 @@ type settling struct {
 	id  engine.Reservation
 	to  state
 
-	found map[bloom.Hash]state // the reservation's keys that it is about, as they are then
-	added int                  // that were not seen
+	found map[bloom.Hash]state // the reservation's keys that it is about, with their states afterwards
+	added int                  // those that were not seen before
 }
 
 // once is one attempt.
@@ -106,7 +106,7 @@ func (w *settling) once(ctx context.Context, all bool, keys []bloom.Hash) error 
 	})
 }
 
-// reservation locks the row of a reservation, and tells how many items it holds.
+// reservation locks the row of a reservation, and returns how many items it holds.
 func (s *Set) reservation(ctx context.Context, tx *sql.Tx, id engine.Reservation) (holds int, err error) {
 	err = tx.QueryRowContext(ctx, fmt.Sprintf("select held from %s where batch = %d and check_hi = %d and items_table = '%s' for update", reservationsTable, numberOf(id), id.Hi, s.table)).Scan(&holds)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -115,7 +115,7 @@ func (s *Set) reservation(ctx context.Context, tx *sql.Tx, id engine.Reservation
 	return holds, err
 }
 
-// read finds out what became of keys before; nil: of all that w may be about.
+// read finds out what has already become of keys; nil: of all that w may be about.
 func (w *settling) read(ctx context.Context, tx *sql.Tx, and string, keys []bloom.Hash) error {
 	b := fmt.Appendf(nil, "select k, state from %s where batch = %d", reservedTable, numberOf(w.id))
 	if keys != nil {
@@ -171,7 +171,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 	return nil
 }
 
-// commit makes rows that are the reservation's those of a batch which nobody can take from.
+// commit assigns the rows of the reservation to a batch from which nobody can take them.
 func (w *settling) commit(ctx context.Context, tx *sql.Tx, keys []bloom.Hash, set func(row []byte)) error {
 	batch := rand.Uint64()
 	b := strconv.AppendUint([]byte("update `"+w.set.table+"` set batch = "), batch, 10)
@@ -194,7 +194,7 @@ func (w *settling) commit(ctx context.Context, tx *sql.Tx, keys []bloom.Hash, se
 	return nil
 }
 
-// note writes down how many keys the reservation holds now.
+// note records how many keys the reservation holds now.
 func (w *settling) note(ctx context.Context, tx *sql.Tx, holds int) error {
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("update %s set held = %d, ends = if(held = 0, null, until), goes = if(held = 0, least(goes, %s + %d), goes) where batch = %d",
 		reservationsTable, holds, serverNow, engine.KeptSettled.Milliseconds(), numberOf(w.id)))

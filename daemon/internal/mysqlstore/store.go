@@ -1,16 +1,16 @@
-// Package mysqlstore keeps filters in MariaDB, where several daemons share them: one table a
-// filter, a row an item. The server's transactions make an item new once; what was answered is
-// as durable as its commits are, and nothing is kept here that could differ from it.
+// Package mysqlstore keeps filters in MariaDB, where several daemons share them: one table per
+// filter, one row per item. The server's transactions ensure that an item is new once; answers
+// are as durable as its commits are, and nothing is kept here that could differ from it.
 //
-//	urifilter_filters        name, id, entry (JSON), items_table: a row a filter
+//	urifilter_filters        name, id, entry (JSON), items_table: one row per filter
 //	urifilter_ids            name, id: which were given; the name :highest has the highest
 //	urifilter_items_ID_TAG   k, batch: the hash of an item, and a number of the batch that brought it
 //	urifilter_reservations   and urifilter_reserved: reservations, see reservations.go
 //	urifilter_quarantine     entries that were dropped from quarantine, see quarantine.go
 //
-// Each has a comment by which it is known to be ours. What changes the first two, and makes or
-// drops one of the third, is done by one daemon at a time, under a named lock of the server.
-// batch.go says how a batch is safe to repeat.
+// Each has a comment by which it is recognized as ours. The first two are changed, and tables of
+// the third are created and dropped, by one daemon at a time, under a named lock of the server.
+// batch.go says why a batch is safe to repeat.
 //
 // It does not hash, and knows no items.
 package mysqlstore
@@ -42,22 +42,22 @@ type Store struct {
 	opt Config
 	log *slog.Logger
 	// batches are the connections for batches, which are cut when nothing comes for long; admin
-	// those for everything else, which may take its time.
+	// are those for everything else, which may take longer.
 	batches, admin *sql.DB
-	packet         atomic.Int64 // most bytes that the server takes at once
+	packet         atomic.Int64 // the most bytes that the server accepts at once
 	version        string       // of the server, when it was opened
 	made           bool         // tables were missing then
 
 	mu    sync.Mutex
 	sets  map[string]*Set
 	bad   map[string]engine.Quarantined
-	fault error // why batches are refused: the server is not as it must be
-	away  error // why the server could not be reached when it was last asked; nil: it could
+	fault error // why batches are refused: the server does not meet the requirements
+	away  error // why the server could not be reached at the last attempt; nil: it could
 
 	// changing is held while registry and sets are changed or compared together.
 	changing sync.Mutex
-	untidy   atomic.Bool   // tables may be there that no filter has
-	early    chan struct{} // poll is not to wait for its next time
+	untidy   atomic.Bool   // tables that no filter has may exist
+	early    chan struct{} // poll must not wait for its next tick
 
 	changes chan engine.Change
 	run     context.Context // ends with Close
@@ -71,8 +71,8 @@ var (
 	_ engine.Shared  = (*Store)(nil)
 )
 
-// Open connects, refuses a server that is not as it must be, and makes the tables that all filters
-// share where they are missing. Load reads the filters.
+// Open connects, refuses a server that does not meet the requirements, and creates the tables
+// that all filters share if they are missing. Load reads the filters.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, bad: map[string]engine.Quarantined{}, changes: make(chan engine.Change, 64), early: make(chan struct{}, 1)}
 	s.run, s.stop = context.WithCancel(context.Background())
@@ -133,10 +133,10 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	return loaded, nil
 }
 
-// Name is that of the store in the settings of filters.
+// Name is the name of the store in the settings of filters.
 const Name = configs.StoreMySQL
 
-// takes refuses a filter of a kind that is not kept here.
+// takes refuses a filter of a kind that this store does not keep.
 func takes(spec engine.Spec) error {
 	if kind, ok := configs.KindOf(spec.Kind); ok && kind.Has("store") {
 		return nil
@@ -144,7 +144,7 @@ func takes(spec engine.Spec) error {
 	return &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: MariaDB keeps filters of the kind %s", spec.Kind, configs.KindsWith("store"))}
 }
 
-// load makes the set of an entry, whose table must be there.
+// load makes the set of an entry, whose table must exist.
 func (s *Store) load(ctx context.Context, e entry) (*Set, error) {
 	if err := takes(e.spec); err != nil {
 		return nil, damagedError{fmt.Errorf("table %s: %w\nhint: it was made by a newer urifilter: update this one", filtersTable, err)}
@@ -156,7 +156,8 @@ func (s *Store) load(ctx context.Context, e entry) (*Set, error) {
 	return set, set.recount(ctx)
 }
 
-// adopt serves a set in the place of the one of its name, or finds the one that is there.
+// adopt serves a set in place of the one of its name, or returns that one if it has the same
+// entry.
 func (s *Store) adopt(set *Set) *Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +172,7 @@ func (s *Store) adopt(set *Set) *Set {
 	return set
 }
 
-// end ends a set that is no more.
+// end ends a set that no longer exists.
 func (s *Store) end(set *Set) {
 	set.gone.Store(true)
 	s.mu.Lock()
@@ -218,7 +219,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.trouble(s.batches.PingContext(ctx))
 }
 
-// refusing says why batches are refused; nil: they are not.
+// refusing returns why batches are refused; nil: they are not.
 func (s *Store) refusing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,8 +229,8 @@ func (s *Store) refusing() error {
 	return nil
 }
 
-// Failed implements engine.Store: what the server does can be mended, so this store never fails
-// for good.
+// Failed implements engine.Store: any fault of the server can be mended, so this store never
+// fails for good.
 func (s *Store) Failed() <-chan struct{} { return nil }
 
 // Changes implements engine.Store.

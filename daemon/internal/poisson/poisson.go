@@ -1,11 +1,12 @@
-// Package poisson takes means over a number that is Poisson distributed, as that of the items
-// which a hash puts into one of many places is.
+// Package poisson computes means over a Poisson-distributed number, such as that of the items
+// which a hash puts into one of many places.
 package poisson
 
 import "math"
 
-// Mean is the mean of f over a number that is Poisson distributed with the mean mu. f is called
-// with what is within nine standard deviations of it, in ascending order. A negative mu is 0.
+// Mean returns the mean of f over a Poisson-distributed number with the mean mu. f is called with
+// the values within nine standard deviations and 30 of it, in ascending order. A negative mu counts as
+// 0.
 func Mean(mu float64, f func(n uint64) float64) float64 {
 	if !(mu > 0) {
 		return f(0)
@@ -19,5 +20,5 @@ func Mean(mu float64, f func(n uint64) float64) float64 {
 		p := math.Exp(n*log - mu - lgamma)
 		sum, weight = sum+p*f(uint64(n)), weight+p
 	}
-	return sum / weight // of the rest, and of what rounding took
+	return sum / weight // corrects for the values left out, and for rounding
 }

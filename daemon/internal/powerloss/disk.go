@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Log is what was done below a folder, in order, and what the caller noted between.
-// It is safe for concurrent use; operations are done one at a time.
+// Log is what was done below a folder, in order, with the caller's notes in between. It is safe
+// for concurrent use; operations are done one at a time.
 type Log struct {
 	root string
 
@@ -44,29 +44,29 @@ func (l *Log) Record(op durable.Op, run func() (bool, error)) error {
 	return err
 }
 
-// Note adds what the caller wants to find between the operations.
+// Note adds something that the caller wants to find between the operations.
 func (l *Log) Note(note any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = append(l.entries, Entry{Note: note})
 }
 
-// Entries are all so far.
+// Entries returns all entries so far.
 func (l *Log) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.entries)
 }
 
-// pageBytes is how much the system writes at a time, sectorBytes what a disk writes
+// pageBytes is how much the system writes at a time, sectorBytes how much a disk writes as a
 // whole.
 const (
 	pageBytes   = 4096
 	sectorBytes = 512
 )
 
-// Disk is what operations have made of a folder: of each name, length and page, all
-// that the disk may have of it, the last being what the system's cache has.
+// Disk is what operations have made of a folder: for each name, length and page, all versions
+// that the disk may have. The last version is that of the system's cache.
 type Disk struct {
 	root  string
 	top   *node
@@ -77,7 +77,7 @@ type Disk struct {
 // node is a file or a folder.
 type node struct {
 	id    int
-	names map[string][]*node // of a folder; nil: not there
+	names map[string][]*node // of a folder; a nil node: none of that name
 
 	sizes     []int64 // of a file
 	sizeDirty bool
@@ -88,10 +88,10 @@ type node struct {
 type page struct {
 	versions [][]byte
 	dirty    bool // the next sync writes it
-	fresh    bool // none has: what the block held before may show
+	fresh    bool // no sync has written it: what the block held before may show
 }
 
-// NewDisk has an empty folder that is durable.
+// NewDisk returns a disk with an empty folder that is durable.
 func NewDisk(root string) *Disk {
 	d := &Disk{root: filepath.Clean(root), files: map[*durable.File]*node{}}
 	d.top = d.newNode(true)
@@ -116,7 +116,7 @@ func last[T any](all []T) (v T) {
 	return v
 }
 
-// find is the folder of a path and the name in it; nil where it lies elsewhere.
+// find returns the folder of a path and the name in it; nil if the path lies elsewhere.
 func (d *Disk) find(path string) (dir *node, name string) {
 	rest, ok := strings.CutPrefix(filepath.Clean(path), d.root+string(filepath.Separator))
 	if !ok {
@@ -140,7 +140,7 @@ func (n *node) set(name string, to *node) {
 	n.names[name] = append(n.names[name], to)
 }
 
-// Apply takes in the next entry of a log.
+// Apply applies the next entry of a log.
 func (d *Disk) Apply(e Entry) {
 	op := e.Op
 	switch {
@@ -204,7 +204,7 @@ func (d *Disk) syncDir(path string) {
 	if filepath.Clean(path) != d.root {
 		dir, name := d.find(path)
 		if dir == nil {
-			return // above all that is looked at
+			return // above the root
 		}
 		n = last(dir.names[name])
 	}
@@ -222,8 +222,8 @@ func (n *node) removeAll() {
 	}
 }
 
-// sync makes durable what was written since the last one, if that had no error: what
-// one with an error left is called clean.
+// sync makes durable what was written since the last sync. What a sync with an error has left
+// counts as clean, and is not written.
 func (n *node) sync() {
 	if n.sizeDirty {
 		n.sizes, n.sizeDirty = []int64{last(n.sizes)}, false

@@ -10,18 +10,18 @@ import (
 	"slices"
 )
 
-// unit is one thing that the cut leaves one way or another.
+// unit is one thing that the cut leaves in one of several ways.
 type unit struct {
 	node *node
 	name string // of a folder's entry
 	page int64  // of a file; -1: its length
-	n    int    // ways
+	n    int    // number of ways
 }
 
-// choice is the way of a unit. The zero choice is what the system's cache has.
+// choice is the way chosen for a unit. The zero choice is what the system's cache has.
 type choice struct {
-	back int      // so many versions older than the newest
-	torn []int    // of a page: for each sector how many versions older
+	back int      // how many versions older than the newest
+	torn []int    // of a page: for each sector, how many versions older
 	old  *garbage // of a page that the disk never had: what the block held before
 }
 
@@ -34,7 +34,7 @@ type State struct {
 	choices []choice
 }
 
-// Intact is the state that the system's cache shows: that of a killed process.
+// Intact returns the state that the system's cache shows: that of a killed process.
 func (d *Disk) Intact() State {
 	s := State{disk: d}
 	var visit func(n *node)
@@ -70,7 +70,7 @@ func (d *Disk) Intact() State {
 	return s
 }
 
-// Ways is how many states there are, those with torn pages left out; at most limit.
+// Ways returns how many states there are, without those with torn pages; at most limit.
 func (s State) Ways(limit int) int {
 	ways := 1
 	for _, u := range s.units {
@@ -81,7 +81,7 @@ func (s State) Ways(limit int) int {
 	return ways
 }
 
-// Nth is one of Ways states.
+// Nth returns one of the Ways states.
 func (s State) Nth(i int) State {
 	s.choices = make([]choice, len(s.units))
 	for at, u := range s.units {
@@ -91,7 +91,7 @@ func (s State) Nth(i int) State {
 	return s
 }
 
-// Oldest is the state in which nothing has reached the disk that did not have to.
+// Oldest returns the state in which only what had to reach the disk has reached it.
 func (s State) Oldest() State {
 	s.choices = make([]choice, len(s.units))
 	for at, u := range s.units {
@@ -100,7 +100,7 @@ func (s State) Oldest() State {
 	return s
 }
 
-// Random is a state by chance: much lost, or little, or all but a little.
+// Random returns a random state: much is lost, or little, or all but a little.
 func (s State) Random(rng *rand.Rand) State {
 	s.choices = make([]choice, len(s.units))
 	lost := []float64{0.05, 0.3, 0.5, 0.9}[rng.IntN(4)]
@@ -136,7 +136,7 @@ func (s State) Random(rng *rand.Rand) State {
 	return s
 }
 
-// anyPage is what some block of the disk holds.
+// anyPage returns the contents of some block of the disk.
 func (d *Disk) anyPage(rng *rand.Rand) []byte {
 	nodes := []*node{}
 	for _, n := range d.files {
@@ -151,7 +151,7 @@ func (d *Disk) anyPage(rng *rand.Rand) []byte {
 	return last(n.pages[at[rng.IntN(len(at))]].versions)
 }
 
-// Lost lists what differs from what the system's cache has.
+// Lost lists what differs from the system's cache.
 func (s State) Lost() []string {
 	var all []string
 	for at, c := range s.choices {
@@ -178,7 +178,7 @@ func (s State) Lost() []string {
 	return all
 }
 
-// Shrink gives back what was lost as long as the state stays bad.
+// Shrink restores what was lost as long as the state stays bad.
 func (s State) Shrink(bad func(State) bool) State {
 	for step := (len(s.choices) + 1) / 2; step > 0; step /= 2 {
 		for at := 0; at < len(s.choices); at += step {
@@ -193,7 +193,7 @@ func (s State) Shrink(bad func(State) bool) State {
 	return s
 }
 
-// Make makes the folder in this state. It must not be there.
+// Make creates the folder in this state at path, which must not exist.
 func (s State) Make(path string) error {
 	m := maker{chosen: map[*node]map[string]choice{}, made: map[*node]string{}}
 	for at, u := range s.units {

@@ -15,8 +15,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Traced makes a command that runs another under strace, which writes down what that one does to
-// files, for [ReadTrace]. inject, if not "", is an expression of strace that has system calls fail.
+// Traced returns a command that runs cmd under strace, which records in trace what cmd does to
+// files, for [ReadTrace]. inject, if not "", is an expression of strace that makes system calls
+// fail.
 func Traced(cmd *exec.Cmd, trace, inject string) *exec.Cmd {
 	args := []string{"-f", "-qq", "-y", "-xx", "-s", "16777216", "-e", "signal=none", "-e", "trace=" + calls, "-o", trace}
 	if inject != "" {
@@ -27,13 +28,13 @@ func Traced(cmd *exec.Cmd, trace, inject string) *exec.Cmd {
 	return own
 }
 
-// calls change files and folders, or are names for such that some library might use: those that
-// ReadTrace does not know make it fail, so that nothing is overlooked.
+// calls change files and folders, or are variants of such calls that some library might use:
+// ReadTrace fails on those that it does not know, so that nothing is overlooked.
 const calls = "openat,creat,open,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,fsync,fdatasync,sync_file_range,syncfs," +
 	"rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,link,linkat,symlinkat,copy_file_range,sendfile"
 
-// ReadTrace reads what strace wrote. Notes are the lines that the program wrote to its standard output.
-// What another place than root is concerned with is left out.
+// ReadTrace reads what strace wrote. Notes are the lines that the program wrote to its standard
+// output. What does not concern root is left out.
 func ReadTrace(trace, root string) ([]Entry, error) {
 	f, err := os.Open(trace)
 	if err != nil {
@@ -60,7 +61,7 @@ type tracer struct {
 	root    string
 	begun   map[string]string // calls that have not returned, by thread
 	files   map[string]*durable.File
-	at      map[string]int64 // where the next write without a place goes; a file is open once
+	at      map[string]int64 // the offset of the next write that names none; a file is open once
 	dirs    map[string]bool
 	entries []Entry
 }
@@ -71,7 +72,7 @@ const (
 	detached   = " <detached ...>" // the thread died in the middle of the line
 )
 
-// line takes in a line: a call when it has returned.
+// line processes a line. A call counts once it has returned.
 func (r *tracer) line(line string) error {
 	thread, text, ok := strings.Cut(line, " ")
 	text = strings.TrimLeft(text, " ")
@@ -128,7 +129,7 @@ func unescape(hex string) (string, error) {
 	return string(out), nil
 }
 
-// stringsOf are the strings among the arguments.
+// stringsOf returns the strings among the arguments.
 func stringsOf(args string) (all []string, err error) {
 	for _, m := range quoted.FindAllStringSubmatch(args, -1) {
 		text, err := unescape(m[1])

@@ -9,15 +9,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
 
-// tombWait is how long the other daemons may take to see that a filter was dropped. By
-// then they ask for none of its keys.
+// tombWait is how long the other daemons may take to see that a filter was dropped. After that
+// they use none of its keys.
 const tombWait = 3 * members.PollEvery
 
-// sweepLeasesEvery is how often reservations are let go of that have ended long ago.
+// sweepLeasesEvery is how often reservations that ended long ago are discarded.
 const sweepLeasesEvery = 10 * time.Second
 
-// cleaner removes the keys that tombstones name, and then the tombstones; and what nobody
-// needs any more of reservations.
+// cleaner removes the keys that tombstones name, and then the tombstones; and what is no longer
+// needed of reservations.
 func (s *Store) cleaner(ctx context.Context) {
 	since := map[string]time.Time{} // by the clock of this machine: when each was first seen
 	swept := time.Now()
@@ -74,7 +74,7 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]time.Time, now t
 			continue
 		case now.Sub(first) < tombWait:
 			continue
-		case !dropped: // should its maker live after all, it finds that it may not register
+		case !dropped: // if its creator lives after all, it finds that it may not register
 			delete(since, tomb)
 			err = s.servers.Admin.HSet(ctx, registry.TombstonesKey, tomb, registry.Dropped).Err()
 		default:

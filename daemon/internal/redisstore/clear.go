@@ -13,18 +13,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
 
-// A filter is cleared by another entry in the registry, of a later generation and with keys
-// of its own, in the place of the old one, whose keys the tombstone then removes. Its id,
-// name and parameters are the same. Until that one step all daemons serve the old filter.
+// A filter is cleared by replacing its entry in the registry with another one, of a later
+// generation and with keys of its own; the tombstone then removes the keys of the old one. Its
+// id, name and parameters stay the same. Until that one step all daemons serve the old filter.
 //
-// A daemon that has not yet seen the step would call items seen that were before it, so who
-// clears a filter waits for the others. Each of them leaves, after it has compared its
-// filters with the registry, the number of the registry's last change that it has seen.
+// A daemon that has not yet seen the step would call items seen that were before it, so the
+// daemon that clears a filter waits for the others. After a daemon has compared its filters with
+// the registry, it publishes the number of the registry's last change that it has seen.
 
 const followEvery = 50 * time.Millisecond
 
-// Clear implements engine.Store. Where another daemon clears the filter in this moment, the
-// two are one.
+// Clear implements engine.Store. If another daemon clears the filter at the same moment, both
+// together clear it once.
 func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
 	if _, err := s.state.Check(); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 		return err
 	}
 	undo := func(err error) error {
-		_ = s.registry.Unmake(context.WithoutCancel(ctx), e) // Redis may be away; should it have the entry, it stays
+		_ = s.registry.Unmake(context.WithoutCancel(ctx), e) // Redis may be away; if it has the entry, the filter stays
 		_ = filter.Close(f)
 		return f.Base().Trouble(ctx, err)
 	}
@@ -82,18 +82,18 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	return s.awaitFollowers(ctx, version)
 }
 
-// clearAgain puts the entry of a filter that is served here in the place of the one from
-// before it was cleared.
+// clearAgain replaces the entry from before a filter was cleared with that of the filter that is
+// served here.
 func (s *Store) clearAgain(ctx context.Context, old, e registry.Entry) error {
 	tomb, err := s.registry.BeginMaking(ctx, e)
 	if err != nil {
 		return err
 	}
 	_, _, err = s.registry.Supersede(ctx, old, e, tomb)
-	return err // should another daemon have been quicker, poll finds its entry
+	return err // if another daemon was quicker, poll finds its entry
 }
 
-// swap serves a filter here, and returns the one that it takes the place of.
+// swap serves a filter here, and returns the one that it replaces.
 func (s *Store) swap(f filter.Filter) (was filter.Filter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *Store) swap(f filter.Filter) (was filter.Filter) {
 	return was
 }
 
-// awaitFollowers waits until all daemons that live serve a version of the registry. Those of
-// earlier versions of the program, which leave no number, have tombWait for it.
+// awaitFollowers waits until all live daemons serve a version of the registry. Daemons of earlier
+// versions of the program, which publish no number, have tombWait for it.
 func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 	start := time.Now()
 	for {

@@ -8,7 +8,7 @@ import (
 )
 
 // countEvery is the pause between two stripes: Redis counts the bits of one in about a
-// millisecond, in which it does nothing else.
+// millisecond, during which it does nothing else.
 const countEvery = 250 * time.Millisecond
 
 // counter asks Redis for the number of bits set, for the estimates: one stripe of one

@@ -17,8 +17,8 @@ import (
 
 var _ engine.Filler = (*Store)(nil)
 
-// Create implements engine.Store. Where another daemon was quicker with the same
-// parameters, the filter is that daemon's, and b is not used.
+// Create implements engine.Store. If another daemon was quicker with the same parameters, the
+// filter is that daemon's, and b is not used.
 func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	e, err := s.newEntry(spec, b)
 	if err != nil {
@@ -27,7 +27,8 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity)
 	return s.create(ctx, e)
 }
 
-// newEntry is that of a new filter, of which this machine can hold the mirror.
+// newEntry makes the entry of a new filter, whose mirror must fit into the memory of this
+// machine.
 func (s *Store) newEntry(spec engine.Spec, b engine.Identity) (registry.Entry, error) {
 	e, err := registry.NewEntry(spec, b)
 	if err == nil && e.HasBitMap() && !s.link.Mirrors.Bounded() {
@@ -73,15 +74,15 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	})
 }
 
-// unserved is a filter that no daemon answers about yet, as it is being made or resynced: all of
-// them read it when it is filled, and none need be told.
+// unserved is a filter that no daemon serves yet, because it is being created or resynced: all
+// daemons read it once it is filled, and none need be told.
 type unserved struct{ engine.BitMap }
 
 // Commit implements engine.BitMap.
 func (unserved) Commit(context.Context) error { return nil }
 
-// make makes a filter in Redis and then names it in the registry. Until then a tombstone
-// sees to it that its keys do not stay if this daemon dies.
+// make creates a filter in Redis and then enters it in the registry. Until then a tombstone
+// ensures that its keys are removed if this daemon dies.
 func (s *Store) make(ctx context.Context, e registry.Entry, fill func(f filter.Filter) error) (engine.Set, error) {
 	f, err := s.newFilter(e)
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *Store) make(ctx context.Context, e registry.Entry, fill func(f filter.F
 	}
 }
 
-// open is the filter of an entry of the registry.
+// open returns the filter of an entry of the registry.
 func (s *Store) open(ctx context.Context, e registry.Entry) (engine.Set, error) {
 	epoch, err := s.state.Check()
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *Store) open(ctx context.Context, e registry.Entry) (engine.Set, error) 
 	return s.adopt(f)
 }
 
-// adopt begins to serve a filter, or finds it where poll has taken it in meanwhile.
+// adopt begins to serve a filter, or returns the one that poll has taken in meanwhile.
 func (s *Store) adopt(f filter.Filter) (filter.Filter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,15 +149,15 @@ func (s *Store) adopt(f filter.Filter) (filter.Filter, error) {
 		return have, filter.Close(f)
 	}
 	s.sets[e.Spec.Name] = f
-	if have != nil { // dropped by another daemon, and made again
+	if have != nil { // dropped by another daemon, and created again
 		return f, filter.Close(have)
 	}
 	return f, nil
 }
 
-// newFilter is the filter of an entry, without anything in it.
+// newFilter returns the filter of an entry, without anything in it.
 func (s *Store) newFilter(e registry.Entry) (filter.Filter, error) {
-	switch { // the registry takes no others
+	switch { // the registry accepts no others
 	case e.Expires():
 		return timed.New(s.link, e), nil
 	case !e.HasBitMap():

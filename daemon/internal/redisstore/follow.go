@@ -15,11 +15,11 @@ import (
 // Changes implements engine.Store.
 func (s *Store) Changes() <-chan engine.Change { return s.changes }
 
-// follow compares the registry with the filters here.
+// follow compares the registry with this daemon's filters.
 func (s *Store) follow(ctx context.Context, epoch uint64) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	version, err := s.registry.Version(ctx) // before what it is of
+	version, err := s.registry.Version(ctx) // read before the entries that it is of
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 			}
 		}
 		if s.state.Epoch.Load() != epoch {
-			return nil // what was read may be of a Redis that is to be resynced
+			return nil // what was read may be of a Redis that must be resynced
 		}
 		if !ok {
 			s.forget(f)
@@ -58,15 +58,16 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 	return s.members.NoteFollowed(ctx, version)
 }
 
-// syncedSince tells whether Redis has been in sync all the time since epoch. What was read in
-// a resync may lack what other daemons had not put back yet.
+// syncedSince reports whether Redis has been in sync all the time since epoch. What was read
+// during a resync may lack what other daemons had not put back yet.
 func (s *Store) syncedSince(epoch uint64) bool {
 	now, err := s.state.Check()
 	return err == nil && now == epoch
 }
 
-// serveEntry serves the filter of an entry that is new in the registry, in the place of the one of
-// its name, if there is one; but not if, when it has been read, valid denies that it is whole.
+// serveEntry serves the filter of an entry that is new in the registry, in place of the one of
+// its name, if there is one. It does not serve it if valid, called once the filter was read,
+// denies that it is whole.
 func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() bool) error {
 	f, lost, err := s.load(ctx, name, text)
 	if registry.AsDamaged(err) {
@@ -80,11 +81,11 @@ func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() 
 	}
 	if lost {
 		if gone, err := s.registry.Dropped(ctx, f.Base().Entry); err != nil || gone {
-			return errors.Join(err, filter.Close(f)) // dropped or cleared in this moment; poll comes again
+			return errors.Join(err, filter.Close(f)) // dropped or cleared at this moment; poll tries again
 		}
 	}
 	if !valid() {
-		return errors.Join(insync.ErrChanged, filter.Close(f)) // it is not followed; poll comes again
+		return errors.Join(insync.ErrChanged, filter.Close(f)) // it is not followed; poll tries again
 	}
 	change := engine.Change{Spec: f.Base().Spec, Set: f}
 	if was := s.swap(f); was != nil {
@@ -133,7 +134,7 @@ func (s *Store) forget(f filter.Filter) {
 	_ = s.send(context.Background(), engine.Change{Spec: spec, Gone: f})
 }
 
-// discard ends a filter here.
+// discard ends a filter in this daemon.
 func (s *Store) discard(f filter.Filter) error {
 	name := f.Base().Spec.Name
 	s.mu.Lock()
@@ -144,7 +145,7 @@ func (s *Store) discard(f filter.Filter) error {
 	return filter.Close(f)
 }
 
-// sendMost is how long the engine may take to take in a change.
+// sendMost is how long the engine may take to accept a change.
 const sendMost = 5 * time.Second
 
 func (s *Store) send(ctx context.Context, change engine.Change) error {
@@ -158,8 +159,8 @@ func (s *Store) send(ctx context.Context, change engine.Change) error {
 	}
 }
 
-// followQuarantine tells of filters that are in quarantine no more: their entries were
-// registry.Dropped, or mended. all is the registry.
+// followQuarantine reports filters that are no longer in quarantine: their entries were dropped,
+// or mended. all is the registry.
 func (s *Store) followQuarantine(ctx context.Context, all map[string]string) error {
 	for _, q := range s.registry.Quarantined() {
 		if text, there := all[q.Name]; there && registry.WhereIs(q.Name, text) == q.Where {

@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 )
 
-// poll leaves heartbeats, keeps the announcement from expiring, follows filters that
-// other daemons make and drop, and notices masters that are new.
+// poll writes heartbeats, keeps the announcement from expiring, follows filters that other
+// daemons create and drop, and notices new masters.
 func (s *Store) poll(ctx context.Context) {
 	tick := time.NewTicker(members.PollEvery)
 	defer tick.Stop()

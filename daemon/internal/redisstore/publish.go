@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 )
 
-// publisher puts unacknowledged items where all daemons see them, as soon as Redis
-// answers. While Redis is not in sync this waits for the resyncing, which does it.
+// publisher puts unacknowledged items where all daemons see them, as soon as Redis answers. While
+// Redis is not in sync, this is left to the resync.
 func (s *Store) publisher(ctx context.Context) {
 	for {
 		select {
@@ -38,8 +38,8 @@ func (s *Store) publishAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// followUnacked reads the sets in Redis where another daemon has added to one since they
-// were last read, or always.
+// followUnacked reads the sets in Redis if another daemon has added to one since they were last
+// read, or always.
 func (s *Store) followUnacked(ctx context.Context, always bool) error {
 	version, err := s.servers.Admin.Get(ctx, bitmap.UnackedVersion).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {

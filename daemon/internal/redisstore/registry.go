@@ -6,15 +6,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// What the engine asks of the registry, it asks the store for.
+// The engine reaches the registry through the store.
 
 var (
 	_ engine.Numbers     = (*Store)(nil)
 	_ engine.Quarantiner = (*Store)(nil)
 )
 
-// TakeID implements engine.Numbers. A Redis that lost its data counts on from what this
-// daemon knows.
+// TakeID implements engine.Numbers. A Redis that has lost its data continues counting from what
+// this daemon knows.
 func (s *Store) TakeID(ctx context.Context, name string, least int) (int, error) {
 	return s.registry.TakeID(ctx, name, least)
 }
@@ -26,7 +26,7 @@ func (s *Store) NoteID(ctx context.Context, id int) error { return s.registry.No
 func (s *Store) Quarantined() []engine.Quarantined { return s.registry.Quarantined() }
 
 // PutAway implements engine.Quarantiner: the entry is moved out of the registry. Its keys, if
-// there are any, stay.
+// any, stay.
 func (s *Store) PutAway(ctx context.Context, q engine.Quarantined) (to string, err error) {
 	if _, err := s.state.Check(); err != nil {
 		return "", err

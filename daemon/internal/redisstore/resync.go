@@ -17,10 +17,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// retryResync is how often what has failed is tried again.
+// retryResync is how often a failed resync is retried.
 const retryResync = 300 * time.Millisecond
 
-// resyncer puts back what Redis has lost, whenever it has.
+// resyncer puts back what Redis has lost, whenever it has lost something.
 func (s *Store) resyncer(ctx context.Context) {
 	told := ""
 	retry := time.NewTicker(retryResync)
@@ -52,9 +52,9 @@ func (s *Store) resyncer(ctx context.Context) {
 	}
 }
 
-// resync puts back into Redis what this daemon knows, waits for the other daemons to do
-// the same, and says so. It may be repeated at any time: bits are only or-ed.
-// Load calls it with the servers that it has just read everything from.
+// resync puts back into Redis what this daemon knows, waits for the other daemons to do the same,
+// and announces it. It may be repeated at any time: bits are only or-ed. Load calls it with the
+// servers that it has just read everything from.
 func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	start := time.Now()
 	epoch := s.state.Epoch.Load()
@@ -72,8 +72,8 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	//lint:ignore SA2001 nothing is done under it: later batches see that it is not in sync
 	s.state.Flight.Unlock()
 	started := s.state.AnyNew(ids)
-	// Once for each start of a server: when this is tried again, the others may have put there
-	// what they know.
+	// Once for each start of a server: when this is retried, the other daemons may already have
+	// put back what they know.
 	servers := strings.Join(ids, " ")
 	first := started && s.state.WasSynced() && s.stoppedFor != servers
 	for _, f := range s.all() {
@@ -105,7 +105,7 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	if err := s.barrier.Together(ctx, insync.Resynced, in); err != nil {
 		return err
 	}
-	// What the others have put there is known before anything is answered.
+	// Learn what the others have put back before anything is answered.
 	for _, f := range s.all() {
 		if m, ok := f.(filter.Mirrored); ok {
 			if err := m.Relearn(ctx); err != nil {
@@ -123,9 +123,9 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	return nil
 }
 
-// beatMeanwhile leaves heartbeats until the function that it returns is called: what a filter
-// puts back may take longer than the other daemons wait for one that is silent, who would go
-// on without what only this one knows. How long they wait in all is bounded by the barrier.
+// beatMeanwhile writes heartbeats until the function that it returns is called: putting back a
+// filter may take longer than the other daemons wait for a silent one, and they would go on
+// without what only this one knows. The barrier bounds how long they wait in all.
 func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beating sync.WaitGroup
@@ -144,7 +144,7 @@ func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
 	return func() { cancel(); beating.Wait() }
 }
 
-// putBack ors every mirror into Redis, and the archive's bits where a stripe was gone.
+// putBack ors every mirror into Redis, and the archive's bits if a stripe was gone.
 func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 	for _, f := range s.all() {
 		spec := f.Base().Spec
@@ -165,11 +165,12 @@ func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
 	return lost, nil
 }
 
-// restoredPerSecond is how many bytes of a bit-map a daemon puts back from the archive at least.
+// restoredPerSecond is how many bytes of a bit-map a daemon restores from the archive per second,
+// at least.
 const restoredPerSecond = 25 << 20
 
-// restoringMost is how long it may take to put back what no mirror has: others who went on before
-// would call it new.
+// restoringMost returns how long it may take to put back what no mirror has: daemons that went on
+// before would call it new.
 func (s *Store) restoringMost() (most time.Duration) {
 	if s.restore == nil {
 		return 0
@@ -182,7 +183,7 @@ func (s *Store) restoringMost() (most time.Duration) {
 	return most
 }
 
-// warnPartial says what bounded mirrors mean where there is no archive.
+// warnPartial warns of what bounded mirrors mean without an archive.
 func (s *Store) warnPartial() {
 	for _, f := range s.all() {
 		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial && s.restore == nil {
@@ -193,9 +194,9 @@ func (s *Store) warnPartial() {
 	}
 }
 
-// reconcile makes the registry and the filters here agree. What the registry lacks was
-// dropped by another daemon; or it was lost, where a server was restarted or the
-// registry is not the one that was there.
+// reconcile makes the registry and the filters here agree. A filter that the registry lacks was
+// dropped by another daemon, or it was lost, if a server was restarted or the registry is not the
+// one from before.
 func (s *Store) reconcile(ctx context.Context, started bool) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -214,7 +215,7 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 			switch {
 			case err != nil || e == mine:
 			case lost && e.Spec == mine.Spec && e.Gen < mine.Gen && e.Born < mine.Born:
-				// Redis went back to before the filter was cleared.
+				// Redis has gone back to before the filter was cleared.
 				if err := s.clearAgain(ctx, e, mine); err != nil {
 					return err
 				}
@@ -239,8 +240,8 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 	return nil
 }
 
-// forgetIfAbandoned lets go of what this daemon has not published, if it was abandoned.
-// With redis.in_doubt: new it keeps that, and prefers an item that is new twice.
+// forgetIfAbandoned discards what this daemon has not published, if this daemon was abandoned.
+// With redis.in_doubt: new it keeps that, and prefers that an item is new twice.
 func (s *Store) forgetIfAbandoned(ctx context.Context) error {
 	if abandoned, err := s.barrier.Abandoned(ctx); err != nil || !abandoned {
 		return err

@@ -2,8 +2,8 @@ package redistest
 
 import "testing"
 
-// Pool are sets of servers that tests take one after the other, as a set takes seconds to
-// start. It may be used by several tests at once.
+// Pool holds sets of servers that tests take one after the other, because a set takes seconds
+// to start. It may be used by several tests at once.
 type Pool struct{ free chan []*Server }
 
 // NewPool starts n sets, which end with t.
@@ -16,9 +16,8 @@ func NewPool(t testing.TB, n int, start func(testing.TB) []*Server) *Pool {
 	return p
 }
 
-// Take waits for a set, which is t's until it ends. There is nothing in its servers, and
-// their settings are those with which they were started: a test that changes more than
-// data starts its own.
+// Take waits for a set, which belongs to t until t ends. Its servers are empty, and have the
+// settings with which they were started: a test that changes more than data must start its own.
 func (p *Pool) Take(t testing.TB) []*Server {
 	t.Helper()
 	servers := <-p.free

@@ -28,7 +28,7 @@ type Server struct {
 	testserver.Process
 }
 
-// TLS are files in PEM, by which a server has TLS alone and wants certificates of its
+// TLS names PEM files for a server that accepts only TLS and demands certificates from its
 // clients.
 type TLS struct{ CA, Cert, Key string }
 
@@ -70,7 +70,7 @@ func (s *Server) run() bool {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, s.args...)
-	if s.config != nil { // a sentinel, which takes no --save
+	if s.config != nil { // a sentinel, which accepts no --save
 		args = append(s.config, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir)
 	}
 	if s.tls != nil {
@@ -81,7 +81,7 @@ func (s *Server) run() bool {
 		[]string{"eady to accept connections", "Sentinel ID is"}, []string{"in use"})
 }
 
-// CLI runs a command by redis-cli and returns what it prints.
+// CLI runs a command with redis-cli and returns what it prints.
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr)
@@ -98,9 +98,9 @@ func (s *Server) CLI(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Cluster starts three masters that are a cluster, and returns when it is whole. What a node has answered is in its
-// file when it is killed: with appendfsync everysec it would not be while the disk is slow, as Redis then answers for
-// up to two seconds before it writes.
+// Cluster starts three masters that form a cluster, and returns when it is whole. What a node
+// has answered is in its file when it is killed: with appendfsync everysec it would not be
+// while the disk is slow, because Redis then answers for up to two seconds before it writes.
 func Cluster(t testing.TB) []*Server {
 	t.Helper()
 	return ClusterTLS(t, nil)
@@ -112,7 +112,8 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 	servers := make([]*Server, 3)
 	create := []string{"--cluster-yes", "--cluster", "create"}
 	for i := range servers {
-		// Beside other work nodes answer each other late; no test waits for one to be taken for dead.
+		// On a busy machine nodes answer each other late; no test waits for one to be declared
+		// dead.
 		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--appendonly", "yes", "--appendfsync", "no")
 		create = append(create, servers[i].Addr)
 	}
@@ -128,13 +129,14 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 }
 
 // Sentinels starts a master, its replica, and a sentinel that watches them under the name
-// mymaster. It fails over after FailOver alone: beside other work a master that lives may be silent for long.
+// mymaster. The sentinel fails over only after FailOver: on a busy machine a live master may be
+// silent for long.
 func Sentinels(t testing.TB) (sentinel, master, replica *Server) {
 	t.Helper()
 	return SentinelsTLS(t, nil)
 }
 
-// FailOver kills a master of Sentinels, and has the sentinel see that in half a second.
+// FailOver kills a master of Sentinels, and makes the sentinel notice that in half a second.
 func FailOver(sentinel, master *Server) {
 	sentinel.t.Helper()
 	master.Kill()

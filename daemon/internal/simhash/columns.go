@@ -28,9 +28,9 @@ func (c *column[T]) bytes() uint64 {
 	return uint64(len(c.chunks)) * chunkLength * uint64(unsafe.Sizeof(v))
 }
 
-// texts keeps the ids of documents, each with the address of the next one of the same
-// fingerprint: 4 bytes that address, 2 the length, and the id. Addresses count units of 4
-// bytes, so that 16 GiB can be addressed.
+// texts keeps the ids of documents, each with the address of the next document with the same
+// fingerprint: 4 bytes for that address, 2 for the length, and the id. Addresses count units of
+// 4 bytes, so that 16 GiB can be addressed.
 type texts struct {
 	chunks [][]byte
 	used   int // of the last chunk
@@ -43,7 +43,7 @@ const (
 	textsHead  = 6
 )
 
-// append keeps an id and returns its address. Nothing is next to it.
+// append adds an id and returns its address. No document is next to it yet.
 func (t *texts) append(id []byte) uint32 {
 	size := (textsHead + len(id) + unit - 1) / unit * unit
 	if len(t.chunks) == 0 || t.used+size > textsChunk {
@@ -73,7 +73,7 @@ func (t *texts) id(at uint32) []byte {
 
 func (t *texts) next(at uint32) uint32 { return binary.LittleEndian.Uint32(t.record(at)) }
 
-// link makes to the one that is next to at.
+// link makes to the document that is next to at.
 func (t *texts) link(at, to uint32) { binary.LittleEndian.PutUint32(t.record(at), to) }
 
 func (t *texts) bytes() uint64 { return uint64(len(t.chunks)) * textsChunk }

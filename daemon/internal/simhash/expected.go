@@ -8,10 +8,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/poisson"
 )
 
-// Expected is how many bytes of memory an index takes on average that remembers n documents of
-// spread, distinct fingerprints, each with an id of idBytes. Bytes tells the same of a real one
-// within about a per cent; one whose fingerprints have much in common takes up to twice as much,
-// and so does one in which every bucket is large enough to be divided.
+// Expected returns how many bytes of memory an index takes on average if it remembers n
+// documents with evenly spread, distinct fingerprints, each with an id of idBytes. For a real
+// index, Bytes agrees within about one percent; an index whose fingerprints have much in common
+// takes up to twice as much, and so does one in which every bucket is large enough to be
+// divided.
 func Expected(distance int, n uint64, idBytes int) uint64 {
 	if n == 0 {
 		return 0
@@ -27,11 +28,11 @@ func Expected(distance int, n uint64, idBytes int) uint64 {
 	return all
 }
 
-// expectedTable is what the buckets of one group of so many bits take.
+// expectedTable returns how many bytes the buckets of one group of width bits take.
 func expectedTable(n uint64, width int) uint64 {
 	buckets := float64(uint64(1) << width)
 	mean := float64(n) / buckets
-	var rooms []uint64 // of a bucket that grows
+	var rooms []uint64 // the capacities of a bucket that grows
 	for room := uint64(0); float64(room) <= 2*mean+100; {
 		room += room/4 + 2
 		rooms = append(rooms, room)
@@ -42,7 +43,7 @@ func expectedTable(n uint64, width int) uint64 {
 		}
 		i := sort.Search(len(rooms), func(i int) bool { return rooms[i] >= entries })
 		size := 4 * float64(rooms[i])
-		if i > 0 && rooms[i-1] >= foldAt { // it was enlarged with so many in it
+		if i > 0 && rooms[i-1] >= foldAt { // it was enlarged when it held that many
 			size = 2*size + float64(unsafe.Sizeof(crowd{}))
 		}
 		return size

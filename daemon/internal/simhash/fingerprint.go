@@ -1,10 +1,10 @@
-// Package simhash makes fingerprints of texts, of which those of similar texts differ in few
-// bits, and finds those that are near one.
+// Package simhash makes fingerprints of texts, and finds those that are near a given one. The
+// fingerprints of similar texts differ in few bits.
 //
-// A fingerprint is that of Charikar, Similarity Estimation Techniques from Rounding
-// Algorithms, 2002: each feature of the text is hashed to 64 bits, and bit i of the
-// fingerprint is whether more features have bit i set than not. The search is that of Manku,
-// Jain and Das Sarma, Detecting Near-Duplicates for Web Crawling, 2007.
+// A fingerprint is that of Charikar, Similarity Estimation Techniques from Rounding Algorithms,
+// 2002: each feature of the text is hashed to 64 bits, and bit i of the fingerprint tells
+// whether more features have bit i set than not. The search is that of Manku, Jain and Das
+// Sarma, Detecting Near-Duplicates for Web Crawling, 2007.
 package simhash
 
 import (
@@ -16,22 +16,23 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Bits is how long a fingerprint is.
+// Bits is the length of a fingerprint.
 const Bits = 64
 
-// Distance is in how many bits two fingerprints differ.
+// Distance returns the number of bits in which two fingerprints differ.
 func Distance(a, b uint64) int { return bits.OnesCount64(a ^ b) }
 
-// FeatureHash is how features are hashed. Only fingerprints of one can be compared.
+// FeatureHash is a hash function for features. Only fingerprints made with the same one can be
+// compared.
 type FeatureHash string
 
 // The feature hashes.
 const (
 	XXH3 FeatureHash = "xxh3" // the 64-bit XXH3 with seed 0
-	MD5  FeatureHash = "md5"  // the last 8 bytes of MD5, big-endian, as Python's simhash has it
+	MD5  FeatureHash = "md5"  // the last 8 bytes of MD5, big-endian, as in Python's simhash
 )
 
-// ParseFeatureHash finds one by its name.
+// ParseFeatureHash returns the feature hash of that name.
 func ParseFeatureHash(name string) (FeatureHash, error) {
 	switch h := FeatureHash(name); h {
 	case XXH3, MD5:
@@ -48,17 +49,17 @@ func (h FeatureHash) sum(feature []byte) uint64 {
 	return xxh3.Hash(feature)
 }
 
-// Fingerprint is that of a text: of its 3-grams, each as often as it occurs. A text of fewer
-// than three word characters is one feature, also the empty one.
+// Fingerprint returns the fingerprint of a text: of its 3-grams, each counted as often as it
+// occurs. A text of fewer than three word characters is one feature, even if it is empty.
 func (h FeatureHash) Fingerprint(text string) uint64 {
 	var sum votes
 	grams(text, func(feature []byte) { sum.add(h.sum(feature)) })
 	return sum.majority()
 }
 
-// votes counts for each of 64 bits how many values have it set. What is counted last is kept
-// as columns: bit i of ones, twos, ... are the digits of the count of bit i, so that a value
-// costs two additions with carry on average and not 64.
+// votes counts, for each of 64 bits, how many values have it set. The latest counts are kept as
+// columns: bit i of ones, twos, ... are the digits of the count of bit i, so that a value costs
+// two additions with carry on average and not 64.
 type votes struct {
 	digits  [8]uint64
 	pending int // values counted in digits, below 1<<len(digits)
@@ -85,7 +86,7 @@ func (v *votes) flush() {
 	v.digits, v.pending = [8]uint64{}, 0
 }
 
-// majority has the bits that more than half of the values have.
+// majority returns the bits that more than half of the values have.
 func (v *votes) majority() (value uint64) {
 	v.flush()
 	for i, count := range v.counts {

@@ -8,45 +8,45 @@ import (
 	"sync"
 )
 
-// What an index holds to.
+// The limits of an index.
 const (
 	// MaxDistance is the largest distance that an index can be made for.
 	MaxDistance = 7
-	// MaxID is how many bytes the id of a document may have.
+	// MaxID is the maximum length in bytes of the id of a document.
 	MaxID = 1024
-	// MaxNear is how many near documents one look-up tells at most. Of documents with one
-	// fingerprint no more are kept: nobody would see the others.
+	// MaxNear is the maximum number of near documents that one look-up returns. No more
+	// documents than that are kept with the same fingerprint: nobody would see the others.
 	MaxNear = 100
 )
 
-// Document is one that was remembered.
+// Document is a document that is remembered.
 type Document struct {
 	ID          []byte // not to be changed
 	Fingerprint uint64
 }
 
-// Query asks for what is near a document.
+// Query asks for the documents near a given one.
 type Query struct {
 	Document
-	Distance int // at most that of the index counts
-	Limit    int // of what is told, MaxNear at most
+	Distance int // no more than that of the index counts
+	Limit    int // how many near documents are returned, MaxNear at most
 }
 
-// Near is a document near one that was asked for.
+// Near is a document near the one of a Query.
 type Near struct {
 	ID       string
 	Distance int
 }
 
-// recent is of how many documents an index knows in which order they came.
+// recent is for how many of the last documents an index knows the order in which they came.
 const recent = 1 << 10
 
 // Index remembers documents by their fingerprints: each id with every fingerprint that it came
 // with. It is safe for concurrent use.
 type Index struct {
 	distance int
-	divideAt int // entries of a bucket, from which on it may be divided
-	foldAt   int // from which on it has folds
+	divideAt int // how many entries a bucket must have before it may be divided
+	foldAt   int // how many entries it must have to have folds
 
 	mu     sync.RWMutex
 	all    tables
@@ -56,7 +56,7 @@ type Index struct {
 	count  uint64         // of documents
 	bytes  uint64
 
-	latest [recent]uint32 // the fingerprint of document number i is at i % recent
+	latest [recent]uint32 // the number of the fingerprint of document i is at i % recent
 }
 
 // NewIndex makes an empty index for look-ups of up to that distance, 0 to MaxDistance.
@@ -66,33 +66,35 @@ func newIndex(distance, divideAt int) *Index {
 	return &Index{distance: distance, divideAt: divideAt, foldAt: min(foldAt, divideAt/16), all: newTables(evenMasks(distance + 1))}
 }
 
-// Len is how many documents are kept.
+// Len returns how many documents are kept.
 func (x *Index) Len() uint64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.count
 }
 
-// Bytes is how much memory they take.
+// Bytes returns how many bytes of memory they take.
 func (x *Index) Bytes() uint64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.bytes + x.texts.bytes() + x.prints.bytes() + x.heads.bytes()
 }
 
-// Answer is what is near a document.
+// Answer tells what is near a document.
 type Answer struct {
-	// New: of the documents of other ids none is near that came before it, be it that it is
-	// remembered already. So a document has one answer, however often it is asked about.
+	// New: no document with another id that came before this one is near, even if this one is
+	// remembered already. So a document gets the same answer, however often it is queried.
 	New bool
-	// Near are those of other ids, each once: the nearest first, of equal ones by id.
+	// Near are the near documents with other ids, each once: the nearest first, equally near
+	// ones by id.
 	Near []Near
-	// More: there may be further ones. Then of the equally far those are left out that came last.
+	// More: there may be further ones. Among equally far ones, those that came last are left
+	// out.
 	More bool
 }
 
-// Near looks for the documents that differ from the fingerprint in up to Distance bits. Those
-// that it finds are appended to near.
+// Near looks for the documents that differ from the fingerprint in up to Distance bits. It
+// appends those that it finds to near.
 func (x *Index) Near(q Query, near []Near) Answer {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -103,7 +105,7 @@ func (x *Index) near(q Query, near []Near) Answer {
 	s := newSearch(x, q, none)
 	s.look()
 	a := Answer{New: len(s.told) == 0, More: len(s.told) > q.Limit}
-	// Of a document that is remembered already only those count that came before it.
+	// For a document that is remembered already, only those that came before it count.
 	if mine := x.address(s.same, q.ID); !a.New && mine != none {
 		a.New = s.oldest > mine
 		if a.New && s.unread {
@@ -123,7 +125,8 @@ func (x *Index) near(q Query, near []Near) Answer {
 	return a
 }
 
-// address is that of a document with fingerprint number ref, none if it does not exist.
+// address returns the address of the document with that id and with fingerprint number ref, or
+// none if it does not exist.
 func (x *Index) address(ref uint32, id []byte) uint32 {
 	if ref == none {
 		return none
@@ -136,13 +139,13 @@ func (x *Index) address(ref uint32, id []byte) uint32 {
 	return none
 }
 
-// Add is Near, and then remembers the document. remembered is called, if the document is kept
-// and was not there before, before anybody else can find it. Of several callers with documents
-// near each other all but one find another.
+// Add does what Near does, and then remembers the document. If the document is kept and did not
+// exist before, Add calls remembered before anybody else can find it. If several callers add
+// documents near each other, all but one find another.
 func (x *Index) Add(q Query, near []Near, remembered func()) Answer {
 	x.mu.RLock()
 	seen := x.count
-	a := x.near(q, near) // most of the work is done beside others
+	a := x.near(q, near) // most of the work is done in parallel with others
 	x.mu.RUnlock()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -203,15 +206,15 @@ func (x *Index) came(ref uint32) {
 	x.count++
 }
 
-// Fingerprints is how many distinct ones there are.
+// Fingerprints returns how many distinct fingerprints there are.
 func (x *Index) Fingerprints() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.prints.n
 }
 
-// Documents appends to docs those with the fingerprints from to to, in the order in which the
-// fingerprints came. Their ids stay as they are.
+// Documents appends to docs the documents with the fingerprints number from up to, but not
+// including, to, in the order in which the fingerprints came. Their ids never change.
 func (x *Index) Documents(from, to int, docs []Document) []Document {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -223,7 +226,7 @@ func (x *Index) Documents(from, to int, docs []Document) []Document {
 	return docs
 }
 
-// find is the number of a fingerprint.
+// find returns the number of a fingerprint.
 func (x *Index) find(print uint64) (ref uint32, there bool) {
 	least := x.all.least(print)
 	if least == nil {

@@ -7,29 +7,29 @@ import (
 	"sort"
 )
 
-// most is how many fingerprints a search collects before it reads their ids.
+// most is the maximum number of fingerprints that a search collects before it reads their ids.
 const most = 1 << 10
 
-// search looks for what is near a document, the nearest first. What it collects is bounded:
-// now and then it reads the ids of the nearest fingerprints, and if they are more than it is to
-// tell, it looks for no farther ones from then on.
+// search looks for the documents near a given one, the nearest first. What it collects is
+// bounded: now and then it reads the ids of the nearest fingerprints, and if they are more than
+// it must return, it looks for no farther ones from then on.
 type search struct {
 	index  *Index
 	want   uint64
 	own    []byte // an id that is not looked for
 	limit  int    // one more is found, to know that there are more
 	before uint32 // only documents with lower addresses are looked for
-	refs   uint32 // which have fingerprints with lower numbers
+	refs   uint32 // only fingerprints with lower numbers are looked for
 
 	distance int    // fingerprints farther than that are not looked for,
 	last     uint32 // nor those that are so far and have a higher number
 
-	path  [][]uint64                // of the tables on the way, the masks of those beside them that were read
+	path  [][]uint64                // per level on the way, the masks of the tables already read
 	found [MaxDistance + 1][]uint32 // numbers of fingerprints, by distance
-	held  int                       // of them
+	held  int                       // how many are in found
 
 	same   uint32 // the number of the fingerprint itself, or none
-	told   []told // the nearest, each id once; of equally far ones those first that came first
+	told   []told // the nearest, each id once; equally far ones in the order in which they came
 	oldest uint32 // the lowest address among the documents whose ids were read
 	unread bool   // there may be others that are near
 }
@@ -40,8 +40,8 @@ type told struct {
 	distance int
 }
 
-// newSearch is a search among the documents with addresses below before; none: among all.
-// If it is not among all, it only tells whether there is one.
+// newSearch returns a search among the documents with addresses below before; none: among all.
+// A search that is not among all only tells whether there is a near one.
 func newSearch(x *Index, q Query, before uint32) *search {
 	s := &search{index: x, want: q.Fingerprint, own: q.ID, limit: q.Limit, before: before, refs: none,
 		distance: min(q.Distance, x.distance), last: none, same: none, oldest: none}
@@ -59,9 +59,9 @@ func (s *search) look() {
 	s.read()
 }
 
-// tables reads the buckets of the fingerprint, small ones first: what is in k of the tables is
-// all that differs in fewer than k bits, so that large buckets often need not be read once
-// enough is known that is near.
+// tables reads the buckets of the fingerprint, small ones first. The first k tables contain
+// everything that differs in fewer than k bits, so that large buckets often need not be read
+// once enough near ones are known.
 func (s *search) tables(all tables) {
 	buckets := make([]*bucket, len(all))
 	order := make([]int, 0, len(all))
@@ -127,7 +127,7 @@ func (s *search) compare(ref uint32) {
 }
 
 // first tells whether the present path is the first of those that lead to a fingerprint that
-// differs in the bits of diff, so that each is found once.
+// differs in the bits of diff, so that each fingerprint is found only once.
 func (s *search) first(diff uint64) bool {
 	for _, masks := range s.path {
 		for _, mask := range masks {
@@ -139,8 +139,8 @@ func (s *search) first(diff uint64) bool {
 	return true
 }
 
-// read reads the ids of what was found, the nearest first, until more are known than are told;
-// and lets go of all fingerprints that add no id.
+// read reads the ids of the fingerprints that were found, the nearest first, until it knows
+// more than it must return, and discards all fingerprints that add no id.
 func (s *search) read() {
 	s.told, s.held = s.told[:0], 0
 	for d := range s.distance + 1 {
@@ -163,7 +163,8 @@ func (s *search) read() {
 	}
 }
 
-// adds puts the documents of a fingerprint into told, and tells whether one of them was not there.
+// adds puts the documents of a fingerprint into told, and tells whether one of them was new
+// there.
 func (s *search) adds(ref uint32, distance int) (some bool) {
 	x := s.index
 	for at := x.heads.at(ref); at != none && at < s.before && len(s.told) <= s.limit; at = x.texts.next(at) {

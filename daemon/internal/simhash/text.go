@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// gramLength is how many characters a feature has.
+// gramLength is the number of characters of a feature.
 const gramLength = 3
 
-// grams calls use with each feature of a text: of its lower-cased word characters, every
-// three that follow each other. What use is given is valid until it returns.
+// grams calls use with each feature of a text: of its lower-cased word characters, every three
+// consecutive ones. feature is valid only until use returns.
 func grams(text string, use func(feature []byte)) {
 	text = lower(text)
 	word := make([]byte, 0, len(text))
@@ -33,7 +33,7 @@ func grams(text string, use func(feature []byte)) {
 }
 
 // TooShort tells whether a text has fewer word characters than a feature: then its fingerprint
-// says nothing of what it is near.
+// says nothing about what it is near.
 func TooShort(text string) bool {
 	n := 0
 	for _, r := range text {
@@ -46,8 +46,8 @@ func TooShort(text string) bool {
 	return true
 }
 
-// lower is text in lower case as the Unicode standard says it. Other languages' own rules are
-// not applied.
+// lower returns text in lower case as the Unicode standard defines it. Language-specific rules
+// are not applied.
 func lower(text string) string {
 	if !strings.ContainsRune(text, 'Σ') {
 		return strings.ToLower(text)
@@ -63,9 +63,8 @@ func lower(text string) string {
 	return string(lowered)
 }
 
-// casedNext tells whether the first character, or from the end with a step of -1, that the
-// case of others does not ignore is one of a script with cases. (The Unicode Standard 15.0,
-// section 3.13, Final_Sigma.)
+// casedNext tells whether the first character that is not case-ignorable is cased; with a step
+// of -1 it searches from the end. (The Unicode Standard 15.0, section 3.13, Final_Sigma.)
 func casedNext(text []rune, step int) bool {
 	i := 0
 	if step < 0 {

@@ -1,5 +1,6 @@
-// Package sniff tells by its first bytes whether a file holds lines of text, and if not
-// what it is and which program makes text of it. It unpacks and converts nothing.
+// Package sniff tells by the first bytes of a file whether it holds lines of text, and if not,
+// what it is and which program makes text of it. The package itself unpacks and converts
+// nothing.
 package sniff
 
 import (
@@ -7,13 +8,13 @@ import (
 	"fmt"
 )
 
-// Bytes is how far a zero byte is looked for.
+// Bytes is how many bytes are searched for a zero byte.
 const Bytes = 4096
 
-// Foreign is what holds no lines of text.
+// Foreign describes a file that holds no lines of text.
 type Foreign struct {
 	What    string // such as "UTF-16"
-	Program string // that makes text of FILE, as a shell command; "": none does by itself
+	Program string // a shell command that makes text of FILE; "": no program does so by itself
 	Advice  string // where Program is ""
 }
 
@@ -23,7 +24,7 @@ var (
 	Zstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// marks are the beginnings of files that are known by name.
+// marks are the beginnings of files of known formats.
 var marks = []struct {
 	magic string
 	Foreign
@@ -42,7 +43,8 @@ var marks = []struct {
 	{"PAR1\x15", Foreign{What: "Parquet", Advice: "take the column out of it first, one item a line"}},
 }
 
-// Unfinished says that b is the beginning of a mark that needs more bytes to be known.
+// Unfinished reports whether b is the beginning of a mark that needs more bytes to be
+// recognized.
 func Unfinished(b []byte) bool {
 	for _, packed := range [][]byte{Gzip, Zstd} {
 		if len(b) < len(packed) && bytes.HasPrefix(packed, b) {
@@ -57,8 +59,8 @@ func Unfinished(b []byte) bool {
 	return false
 }
 
-// Look says what a file is that begins so and holds no lines of text; nil: it may. Gzip and
-// Zstd are for the caller to see first.
+// Look returns what a file is that begins with first and holds no lines of text; nil: it may
+// hold some. The caller must check for Gzip and Zstd before.
 func Look(first []byte) *Foreign {
 	first = first[:min(len(first), Bytes)]
 	for _, m := range marks {
@@ -79,7 +81,8 @@ func Look(first []byte) *Foreign {
 	}
 }
 
-// wide tells text of two bytes a character, mostly ASCII, by where its zeroes are.
+// wide recognizes text of two bytes per character, mostly ASCII, by the positions of its zero
+// bytes.
 func wide(b []byte) string {
 	var zeroes [2]int
 	for i, c := range b {

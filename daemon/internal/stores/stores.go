@@ -1,7 +1,8 @@
-// Package stores makes one store of two: the daemon's own, and one beside it that filters may name.
-// Each filter is in one of them, as its spec says; names and ids are unique over both.
+// Package stores combines two stores into one: the daemon's own, and one beside it that filters
+// may name. Each filter is in one of them, as its spec says; names and ids are unique across
+// both.
 //
-// It keeps no items, and knows of neither store what it is.
+// It keeps no items, and does not know what either store is.
 package stores
 
 import (
@@ -27,7 +28,7 @@ type Main interface {
 	engine.Filler
 }
 
-// Beside is another one, which other daemons share. It never fails for good.
+// Beside is a second store, which other daemons share. It never fails for good.
 type Beside interface {
 	engine.Store
 	engine.Numbers
@@ -55,7 +56,8 @@ var (
 	_ prometheus.Collector = (*Store)(nil)
 )
 
-// Join makes one store of main and beside; nil: there is none, and filters that name one are refused.
+// Join combines main and beside into one store. If beside is nil, there is no second store, and
+// filters that name one are refused.
 func Join(main Main, beside Beside, log *slog.Logger) *Store {
 	s := &Store{main: main, beside: beside, log: log, served: map[string]engine.Spec{}}
 	s.run, s.stop = context.WithCancel(context.Background())
@@ -75,10 +77,10 @@ func Join(main Main, beside Beside, log *slog.Logger) *Store {
 	return s
 }
 
-// Main is the daemon's own store.
+// Main returns the daemon's own store.
 func (s *Store) Main() Main { return s.main }
 
-// of is the store that a filter is in.
+// of returns the store that a filter is in.
 func (s *Store) of(spec engine.Spec) (engine.Store, error) {
 	switch {
 	case spec.KeptIn() == "":
@@ -110,8 +112,9 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	return loaded, nil
 }
 
-// serve notes that a filter is served, unless its name or id is that of one in the other store: one
-// that another daemon has made, which does not know of it.
+// serve notes that a filter is served, unless its name or id is that of a filter in the other
+// store: another daemon has created one that does not know of the other. It reports whether the
+// filter is served.
 func (s *Store) serve(spec engine.Spec) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +138,7 @@ func (s *Store) end(spec engine.Spec) {
 	}
 }
 
-// forward passes changes on, but those of filters that are not served.
+// forward passes on changes, except those of filters that are not served.
 func (s *Store) forward(from <-chan engine.Change) {
 	for {
 		select {
@@ -170,7 +173,7 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity)
 	return set, err
 }
 
-// CreateFilled implements engine.Filler: what has a bit-map is in the daemon's own store.
+// CreateFilled implements engine.Filler: filters with a bit-map are in the daemon's own store.
 func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Header, fill func(context.Context, engine.Sink) error) (engine.Set, error) {
 	set, err := s.main.CreateFilled(ctx, spec, h, fill)
 	if err == nil {
@@ -209,7 +212,7 @@ func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 	return true, err
 }
 
-// TakeID implements engine.Numbers: the id is given by both.
+// TakeID implements engine.Numbers: both stores give the id.
 func (s *Store) TakeID(ctx context.Context, name string, least int) (int, error) {
 	for {
 		id, err := s.main.TakeID(ctx, name, least)

@@ -57,7 +57,7 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 		if _, err := before.Add(ctx, keys, make([]bool, 10)); !errors.As(err, &unknown) {
 			t.Errorf("Add to the set from before: %v, want UnknownFilterError", err)
 		}
-		if round == 1 { // the clear is followed by nothing
+		if round == 1 { // nothing follows the clear
 			closeStore(t, store)
 			store = open(t, o)
 			if set = load(t, store)[s]; set == nil {
@@ -87,8 +87,9 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 	}
 }
 
-// Adders meet clears: each batch goes into the filter as it was or as it is, or is told that
-// the set is gone; and what was added to the last set is there.
+// Callers add items while the filter is cleared: each batch goes into the filter as it was or
+// as it is, or is told that the set is gone; and the items that were added to the last set are
+// kept.
 func testClearContention(t *testing.T, o Opener, sample Sample) {
 	ctx := context.Background()
 	store, set := one(t, o, sample, 50_000)

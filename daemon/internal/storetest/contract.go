@@ -67,7 +67,7 @@ func testEmpty(t *testing.T, o Opener, s Sample) {
 }
 
 func testHuge(t *testing.T, o Opener, s Sample) {
-	n, mistaken := 100_000, 100 // so many new ones may be called seen
+	n, mistaken := 100_000, 100 // how many new ones may be called seen
 	if s.Exact {
 		mistaken = 0
 	}
@@ -115,7 +115,7 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 			t.Fatalf("round %d: %d of %d items are forgotten", round, got, total)
 		}
 		if _, bits := set.(engine.BitMap); !bits {
-			continue // others count as they go, and some from 0 after a start
+			continue // others count as they go, and some from 0 after a restart
 		}
 		if got := set.Stats().Items; math.Abs(float64(got)-float64(total)) > float64(total)/50 {
 			t.Errorf("round %d: estimate %d items, want about %d", round, got, total)
@@ -124,8 +124,8 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 	closeStore(t, store)
 }
 
-// testContention has all callers add the same batches of n items at once: each item is new
-// for one of them.
+// testContention lets all callers add the same batches of n items at once: each item is new for
+// one of them.
 func testContention(rounds, n int) test {
 	return func(t *testing.T, o Opener, s Sample) { contend(t, o, s, rounds, n) }
 }
@@ -240,7 +240,7 @@ func testCapacity(t *testing.T, o Opener, s Sample) {
 		t.Errorf("at full load %v false positives, asked 1e-4", rate)
 	}
 	before := set.Stats()
-	Add(t, set, Keys(set, n, n)) // beyond capacity: works, and is seen
+	Add(t, set, Keys(set, n, n)) // beyond capacity: works, and shows in the stats
 	if after := set.Stats(); after.FPR <= before.FPR || after.Items < n*3/2 {
 		t.Errorf("twice the capacity: %+v, before %+v", after, before)
 	}
@@ -261,8 +261,8 @@ func testClosed(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// testStripes merges stripes of one filter into another with its header, which makes it
-// remember the same.
+// testStripes merges the stripes of one filter into another with its header, which then
+// remembers the same items.
 func testStripes(t *testing.T, o Opener, s Sample) {
 	ctx := context.Background()
 	const capacity, n = 3_000_000, 5000 // three stripes, with some of the items in each

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// long is an expire that does not come in a test.
+// long is an expire that no test reaches.
 const long = 24 * time.Hour
 
 // oneTimed opens an empty store with a single filter whose items expire.
@@ -53,13 +53,13 @@ func timed(do func()) span {
 	return span{from, time.Now()}
 }
 
-// clockSlack is how far a store's clock may differ from this process's, whole
-// milliseconds being what both count.
+// clockSlack is how far a store's clock may differ from this process's, because both count
+// whole milliseconds.
 const clockSlack = 20 * time.Millisecond
 
-// Items are seen until their deadline and no longer, and a hit changes nothing. Where
-// the clock is real, what is wanted follows from when the calls were made: an answer is
-// wrong only if no moment within its call could have given it.
+// Items are seen until their deadline and no longer, and a hit changes nothing. If the clock is
+// real, the expected answer depends on when the calls were made: an answer is wrong only if no
+// moment within its call could have given it.
 func testDeadline(t *testing.T, o Opener, s Sample) {
 	const expire = 300 * time.Millisecond
 	store, set := oneTimed(t, o, s.spec("news", 7, 1000))
@@ -107,7 +107,8 @@ func testDeadline(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// The call's expire goes before the filter's, and is that of the call which accepted.
+// The call's expire takes precedence over the filter's. What counts is the call that accepted
+// the item.
 func testExpire(t *testing.T, o Opener, s Sample) {
 	const short = 500 * time.Millisecond
 	store, set := oneTimed(t, o, expiring(s, "news", 7, short))
@@ -147,7 +148,7 @@ func testExpire(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// A restart keeps what has not expired, and not a moment longer.
+// A restart keeps items until they expire, and not a moment longer.
 func testExpireRestart(t *testing.T, o Opener, s Sample) {
 	const short = 1500 * time.Millisecond
 	spec := s.spec("news", 7, 1000)

@@ -11,7 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// A kind that the store has not is refused by its name, and leaves nothing.
+// A kind that the store does not support is refused with an error for its field, and leaves
+// nothing.
 func testRefused(t *testing.T, o Opener, s Sample) {
 	store := open(t, o)
 	load(t, store)
@@ -37,8 +38,8 @@ func forget(t *testing.T, set engine.Forgetful, keys []bloom.Hash) int {
 	return n
 }
 
-// What is forgotten is new again, once, and stays forgotten over a restart; nothing else is
-// touched. A set that cannot forget is none of the interface.
+// Forgotten items are new again, once, and stay forgotten over a restart; nothing else is
+// touched. A set that cannot forget does not implement the interface.
 func testForget(t *testing.T, o Opener, s Sample) {
 	store, set := one(t, o, s, 50_000)
 	f, can := set.(engine.Forgetful)
@@ -95,8 +96,8 @@ func testForget(t *testing.T, o Opener, s Sample) {
 	}
 }
 
-// testForgetContention has callers add and forget the same n items: each addition is one more
-// than each removal.
+// testForgetContention lets callers add and forget the same n items: an item that is left was
+// added once more than it was forgotten.
 func testForgetContention(n int) test {
 	return func(t *testing.T, o Opener, s Sample) { forgetAtOnce(t, o, s, n) }
 }

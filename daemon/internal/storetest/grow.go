@@ -9,7 +9,7 @@ import (
 )
 
 // A filter that grows keeps its error rate at ten times its capacity, forgets nothing over a
-// restart, and its stripes carry it elsewhere with all its layers.
+// restart, and can be copied by its stripes with all its layers.
 func testGrow(t *testing.T, o Opener, s Sample) {
 	const capacity, n = 10_000, 100_000
 	ctx := context.Background()

@@ -7,8 +7,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// testNumbers: an id that was given is never given again, not after a drop, not after a
-// restart; a filter of the settings keeps its own.
+// testNumbers checks that an id is never given twice, neither after a drop nor after a restart,
+// and that a filter of the settings keeps its own.
 func testNumbers(t *testing.T, o Opener, s Sample) {
 	settings := []engine.Spec{s.spec("uri", 1, 1000)}
 	begin := func() (*engine.Engine, engine.Store) {

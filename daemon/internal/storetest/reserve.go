@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// reserving opens a store with a filter whose items can be reserved; nil where that cannot be.
+// reserving opens a store with a filter whose items can be reserved; nil: they cannot.
 func reserving(t *testing.T, o Opener, s Sample) (engine.Store, engine.Reserving) {
 	t.Helper()
 	store, set := one(t, o, s, 50_000)
@@ -48,7 +48,7 @@ func reserve(t *testing.T, set engine.Reserving, id engine.Reservation, keys []b
 	return fresh
 }
 
-// settle is a Commit or Release.
+// settle commits or releases keys and returns which were lost.
 func settle(t *testing.T, set engine.Reserving, commit bool, id engine.Reservation, keys []bloom.Hash, want engine.Settled) []bool {
 	t.Helper()
 	var got engine.Settled
@@ -82,8 +82,8 @@ func reload(t *testing.T, o Opener, s Sample, store engine.Store) (engine.Store,
 	return store, set
 }
 
-// What is reserved is given to nobody else, committed or released once, and all of it stands
-// over restarts. What a call did it answers again.
+// A reserved item is given to nobody else, and is committed or released once; all of this
+// survives restarts. A repeated call gets the same answer.
 func testReserve(t *testing.T, o Opener, s Sample) {
 	store, set := reserving(t, o, s)
 	if store == nil {
@@ -152,7 +152,7 @@ func testReserve(t *testing.T, o Opener, s Sample) {
 }
 
 // A lease ends by itself; until another takes an item, its reservation can still commit it.
-// Forget ends one at once.
+// Forget ends a lease at once.
 func testLeaseEnds(t *testing.T, o Opener, s Sample) {
 	store, set := reserving(t, o, s)
 	if store == nil {
@@ -163,7 +163,7 @@ func testLeaseEnds(t *testing.T, o Opener, s Sample) {
 	const lease = 2 * time.Second
 	reserve(t, set, a, Keys(set, 0, 100), lease, 0)
 	store, set = reload(t, o, s, store)
-	if o.Pass != nil { // to the millisecond; leasetest looks at stores whose clock goes by itself
+	if o.Pass != nil { // to the millisecond; leasetest tests stores with a real clock
 		o.pass(lease - time.Millisecond)
 		reserve(t, set, b, Keys(set, 0, 100), time.Hour, 100)
 		o.pass(time.Millisecond)
@@ -200,7 +200,8 @@ func testLeaseEnds(t *testing.T, o Opener, s Sample) {
 	settle(t, set, true, c, nil, engine.Settled{Done: 5, Lost: 5})
 }
 
-// A call that is made again, whose answer was lost or is still to come, is given the same.
+// A call that is repeated, because its answer was lost or is still to come, gets the same
+// answer.
 func testReserveAgain(t *testing.T, o Opener, s Sample) {
 	const n = 600
 	store, set := reserving(t, o, s)
@@ -233,7 +234,8 @@ func testReserveAgain(t *testing.T, o Opener, s Sample) {
 	settle(t, set, true, id, nil, engine.Settled{Done: n - 200})
 }
 
-// Of 16 callers no two hold an item at the same time, and what is committed is given out no more.
+// Of 16 callers no two hold an item at the same time, and a committed item is not given out
+// again.
 func testReserveContention(t *testing.T, o Opener, s Sample) {
 	const callers, rounds, n = 16, 25, 400
 	store, set := reserving(t, o, s)

@@ -10,9 +10,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// withItems is a set that takes keys, so that the suite can be run over sets that take documents:
-// a key is a document whose fingerprint is a part of it, under an id that none has. As no two
-// fingerprints of the suite are near each other, a document is new once.
+// withItems returns a set that accepts keys, so that the suite can run on sets that accept
+// documents: a key becomes a document with a fingerprint that is a hash of it, and an id that
+// no other document has. Because no two fingerprints of the suite are near each other, a
+// document is new once.
 func withItems(set engine.Set) engine.Set {
 	if s, ok := set.(engine.Similar); ok {
 		return documents{s}

@@ -19,23 +19,23 @@ import (
 
 // Opener makes stores for one test.
 type Opener struct {
-	// Open returns the store on its present data, empty at first. The suite closes
-	// what it opened before it opens again.
+	// Open returns the store with its present data, empty at first. The suite closes a store
+	// before it opens it again.
 	Open func() (engine.Store, error)
 	// Pass lets time pass for the store; nil: time.Sleep.
 	Pass func(time.Duration)
-	// Refuses names the kinds of which the store makes no filters.
+	// Refuses names the kinds of filters that the store does not create.
 	Refuses []string
-	// HighBits is, for kinds of whose keys the store keeps a part, how many of the highest
-	// bits of Hi it tells apart, beside all of Lo.
+	// HighBits is for kinds of whose keys the store keeps only a part: how many of the highest
+	// bits of Hi it distinguishes, besides all of Lo.
 	HighBits map[string]int
-	// Bounded tells that the store takes less memory than its bit-maps have.
+	// Bounded says that the store takes less memory than the size of its bit-maps.
 	Bounded bool
 }
 
 func (o Opener) takes(s Sample) bool { return o.refuses(s) == "" }
 
-// refuses is the field for which the store makes no such filter; "": it does.
+// refuses returns the field because of which the store refuses such a filter; "": it does not.
 func (o Opener) refuses(s Sample) string {
 	if slices.Contains(o.Refuses, s.Kind) {
 		return "kind"
@@ -51,19 +51,20 @@ func (o Opener) pass(d time.Duration) {
 	}
 }
 
-// Sample is what the suite knows of a kind of filter. What its filters can do it finds out.
+// Sample is what the suite knows about a kind of filter. It finds out by itself what the
+// filters can do.
 type Sample struct {
 	Kind    string
 	Variant string // where there are several samples of a kind
-	// Params are those of a filter that takes n items, other ones for another n; where items
-	// expire, they do not in a test.
+	// Params returns the parameters of a filter for n items, other ones for another n. If items
+	// expire, they do so after the end of any test.
 	Params func(n uint64) configs.Params
-	// Exact tells that no new item is ever called seen.
+	// Exact says that no new item is ever called seen.
 	Exact bool
 }
 
-// Samples is a line for every kind that there is, and for what is quite another thing of the
-// same kind.
+// Samples has a line for every kind, and for every variant of a kind that behaves quite
+// differently.
 func Samples() []Sample {
 	return []Sample{
 		{Kind: "bloom", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "warn"} }},
@@ -71,8 +72,8 @@ func Samples() []Sample {
 		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
 		}},
-		// A fingerprint of a few bits apart from another is as rare as in no test; so a filter of
-		// texts has an answer to each item, see items.
+		// Two fingerprints that differ in a few bits are so rare that no test meets them; so a
+		// filter of texts has an answer to each item, see withItems.
 		{Kind: "simhash", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Simhash{Distance: 1 + n%2, FeatureHash: configs.FeatureXXH3}
 		}},
@@ -88,8 +89,8 @@ func (s Sample) spec(name string, id int, n uint64) engine.Spec {
 
 type test = func(*testing.T, Opener, Sample)
 
-// Run runs the suite but the tests of RunLarge, for every kind. fresh is called once a test
-// and must give empty data.
+// Run runs the suite, except the tests of RunLarge, for every kind. fresh is called once per
+// test and must give empty data.
 func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 	run(t, fresh, map[string]test{
 		"Order":            testOrder,
@@ -119,15 +120,15 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 }
 
 // RunLarge runs the tests of the suite that put many items into a filter: the race detector
-// has nothing to find in them that it does not in Run.
+// finds nothing in them that it does not find in Run.
 func RunLarge(t *testing.T, fresh func(t *testing.T) Opener) {
 	run(t, fresh, map[string]test{
 		"Huge": testHuge, "ContentionLarge": testContention(4, 1500), "ForgetContentionLarge": testForgetContention(500),
 	}, map[string]test{"Capacity": testCapacity, "Grow": testGrow}, nil)
 }
 
-// run runs the tests of each kind: those for all, for those that have a bit-map, for those
-// whose items expire.
+// run runs the tests of each kind: all for every kind, bitMap for those that have a bit-map,
+// expiring for those whose items expire.
 func run(t *testing.T, fresh func(t *testing.T) Opener, all, bitMap, expiring map[string]test) {
 	for _, kind := range configs.Kinds() {
 		if !slices.ContainsFunc(Samples(), func(s Sample) bool { return s.Kind == kind.Name }) {
@@ -155,7 +156,7 @@ func run(t *testing.T, fresh func(t *testing.T) Opener, all, bitMap, expiring ma
 	}
 }
 
-// Identity is that of a new filter, with a seed of its own.
+// Identity returns the identity of a new filter, with a seed of its own.
 func Identity() engine.Identity {
 	return engine.Identity{Seed: rand.Uint64(), Generation: 1, Created: time.Now().UTC().Truncate(0)}
 }

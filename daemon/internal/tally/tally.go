@@ -1,8 +1,8 @@
 // Package tally counts what became of the items of each filter, whatever protocol they came by,
 // and shows filters to Prometheus.
 //
-// It knows no requests: their fronts count those. No label holds an item, or anything else that
-// clients choose freely.
+// It knows nothing about requests: the fronts count those. No label holds an item, or anything
+// else that clients choose freely.
 package tally
 
 import (

@@ -19,7 +19,8 @@ type Cutter struct {
 	cuts  int
 }
 
-// NewCutter is a Cutter before the server at that address, which passes everything at first.
+// NewCutter returns a Cutter in front of the server at that address. It passes everything at
+// first.
 func NewCutter(t testing.TB, to string) *Cutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,8 +59,8 @@ func NewCutter(t testing.TB, to string) *Cutter {
 	return c
 }
 
-// Cut breaks every connection on which an answer comes after so many bytes of answers, all
-// connections together, until Pass is called.
+// Cut lets that many bytes of answers pass, over all connections together. After that it breaks
+// every connection on which an answer comes, until Pass is called.
 func (c *Cutter) Cut(bytes int) { c.set(bytes, false) }
 
 // CutOnce is Cut for the first such connection only.
@@ -74,14 +75,14 @@ func (c *Cutter) set(bytes int, once bool) {
 	c.left, c.once = bytes, once
 }
 
-// Cuts is how many connections were broken.
+// Cuts returns how many connections were broken.
 func (c *Cutter) Cuts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cuts
 }
 
-// pass is how many of n bytes may pass, and whether the connection breaks then.
+// pass returns how many of n bytes may pass, and whether the connection breaks then.
 func (c *Cutter) pass(n int) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

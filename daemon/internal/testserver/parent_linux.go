@@ -2,8 +2,8 @@ package testserver
 
 import "syscall"
 
-// dieWithParent ends the server also when the tests are killed or run out of time,
-// and no cleanup runs.
+// dieWithParent makes the server end even if the tests are killed or run out of time, and no
+// cleanup runs.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

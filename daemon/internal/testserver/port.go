@@ -1,5 +1,5 @@
-// Package testserver has what is the same of all servers of other projects that tests start:
-// their addresses, processes, and connections to them that break.
+// Package testserver has what is common to the third-party servers that tests start: their
+// addresses, processes, and connections to them that break.
 package testserver
 
 import (
@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// Free returns a free host:port of loopback, outside the range from which the system
-// gives ports to clients, so that none of them takes it before the server does. The port
-// 10,000 above, on which a Redis Cluster has its bus, is outside too.
+// Free returns a free host:port of loopback, outside the range from which the system gives
+// ports to clients, so that none of them takes it before the server does. The port 10,000
+// above, on which a Redis Cluster has its bus, is outside too.
 //
-// The port is this test's until it ends, also while no server listens there yet, or does no more: no
-// other call has it, in whichever process. What shows it is a socket on the UDP port of the same
-// number, which nothing else uses.
+// The port belongs to this test until the test ends, even while no server listens on it yet or
+// any more: no other call returns it, in any process. It is claimed by a socket on the UDP port
+// of the same number, which nothing else uses.
 func Free(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -28,13 +28,14 @@ func Free(t testing.TB) string {
 	return ""
 }
 
-// claim takes an address for the test, unless another has it, or listens there.
+// claim takes an address for the test, unless another test has it or a server listens there.
 func claim(t testing.TB, addr string) bool {
 	claim, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return false
 	}
-	// To listen here would be to listen for a moment longer, if a process is just forked.
+	// Do not listen here to find out: if a process is being forked just then, the socket stays
+	// open a moment longer.
 	if c, err := net.Dial("tcp", addr); err == nil {
 		_, _ = c.Close(), claim.Close()
 		return false

@@ -16,8 +16,8 @@ type Process struct {
 	ended chan struct{} // closed when the process is gone
 }
 
-// Start starts a server that writes its log into a file of that path, and waits until it says one of
-// ready there. It returns false when the server ended because its address is taken, which one
+// Start starts a server that writes its log to logFile, and waits until the log contains one of
+// the texts ready. It returns false if the server ended because its address is taken, which one
 // of the texts taken shows.
 func (p *Process) Start(t testing.TB, cmd *exec.Cmd, logFile string, ready, taken []string) bool {
 	t.Helper()
@@ -28,7 +28,8 @@ func (p *Process) Start(t testing.TB, cmd *exec.Cmd, logFile string, ready, take
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, dieWithParent()
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The parent that a server dies with is a thread: this one lives as long as the server.
+		// The parent whose death kills the server is a thread: this one lives as long as the
+		// server.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err

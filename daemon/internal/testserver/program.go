@@ -6,9 +6,9 @@ import (
 	"runtime"
 )
 
-// Program writes the program of a main package to path; args are flags of the build, and the package.
-// go run keeps what it has linked beside what it has compiled, as go build does not: of all tests that
-// want a program one links it, and the others copy it.
+// Program builds the program of a main package into path; args are flags of the build, and the
+// package. Unlike go build, go run caches what it has linked besides what it has compiled: of
+// all tests that want a program, one links it, and the others copy it.
 func Program(path string, env []string, args ...string) error {
 	command := append(append([]string{"run", "-exec=cp"}, args...), path)
 	if runtime.GOOS == "windows" { // it has no cp

@@ -7,19 +7,19 @@ type Clock struct {
 	// Elapsed is the time since some moment. It never goes back or jumps, whatever is
 	// done to the machine's clock.
 	Elapsed func() time.Duration
-	// Wall is the machine's clock, which may be set. It is asked when a Table is made
-	// and when one is written to disk, and never for whether a key has expired.
+	// Wall is the machine's clock, which may be set. It is read when a Table is created and
+	// when one is written to disk, and never to find out whether a key has expired.
 	Wall func() time.Time
 }
 
-// SystemClock is the machine's. Where the system suspends the machine, Elapsed may not
+// SystemClock returns the machine's clock. If the system suspends the machine, Elapsed may not
 // count that time.
 func SystemClock() Clock {
 	start := time.Now()
 	return Clock{Elapsed: func() time.Duration { return time.Since(start) }, Wall: time.Now}
 }
 
-// both reads both clocks at one moment: as nearly as can be, where the machine makes this
+// both reads both clocks at one moment, or as nearly so as possible if the machine makes this
 // process wait between the two.
 func (c Clock) both() (elapsed time.Duration, wall time.Time) {
 	least := time.Duration(-1)
@@ -42,8 +42,8 @@ type Reading struct {
 	Wall  int64 // since 1970 UTC
 }
 
-// after is the table's time now, if it was at r when it was last seen, for one who knows
-// nothing but the machine's clock of what passed meanwhile.
+// after returns the table's time now, if it was r when last seen and only the machine's clock
+// tells how much time has passed since.
 func (r Reading) after(wall time.Time) int64 {
 	return r.Table + max(0, wall.UnixMilli()-r.Wall)
 }

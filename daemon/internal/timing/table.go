@@ -1,8 +1,8 @@
-// Package timing keeps keys until they expire: a table in memory, for filters whose items
-// are seen for a while only. It takes about 26 bytes a key, and gives memory back when keys
-// have expired. The table is package table's; here is the time that passes for it.
+// Package timing keeps keys until they expire: a table in memory, for filters whose items are
+// seen only for a while. It takes about 26 bytes per key, and frees memory when keys have
+// expired. The table is that of package table; this package gives it the time.
 //
-// The package opens no file and knows no items; durability is its callers' work.
+// The package opens no file and does not know items; durability is the work of its callers.
 package timing
 
 import (
@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// Groups is into how many calls of OnChange's function one Add or Forget may fall apart.
+	// Groups is the maximum number of calls of OnChange's function into which one Add or Forget
+	// may be split.
 	Groups = table.Groups
 	// Parts is the number of parts for Part.
 	Parts = table.Parts
@@ -37,17 +38,17 @@ type Stats = table.Stats
 // New makes an empty table.
 func New(clock Clock) *Table { return start(Begin(clock)) }
 
-// Resume makes an empty table whose time goes on from r, as GoOn says.
+// Resume makes an empty table whose time goes on from r, as GoOn describes.
 func Resume(clock Clock, r Reading) *Table { return start(GoOn(clock, r)) }
 
 func start(time *Timeline) *Table {
 	return &Table{Timeline: time, keys: table.NewTimed(time.first)}
 }
 
-// Close gives the memory back. The table must not be used any more.
+// Close frees the memory. The table must not be used any more.
 func (t *Table) Close() error { return t.keys.Close() }
 
-// OnChange is that of package table, with the table's times.
+// OnChange is OnChange of package table, with the table's times.
 func (t *Table) OnChange(f func(entries []bloom.Hash)) { t.keys.OnChange(f) }
 
 // Add adds the keys that are not seen, to be seen for expire from now on, in whole
@@ -69,33 +70,34 @@ func (t *Table) Has(keys []bloom.Hash, fresh []bool) { t.keys.Has(keys, t.Now(),
 // table.
 func (t *Table) Forget(keys []bloom.Hash) int { return t.keys.Remove(keys, t.Now()) }
 
-// Reserve makes room for n keys more, which come in their order.
+// Reserve makes room for n more keys that come in order.
 func (t *Table) Reserve(n int) error { return t.keys.Reserve(n, t.Now()) }
 
-// Put gives keys deadlines, whatever they had; one that is past makes a key new. Of equal
-// keys the last counts. It is quickest for keys that are neighbours, as from Part.
+// Put gives keys deadlines, whatever they had; a deadline in the past makes a key new. Of equal
+// keys the last counts. Put is fastest for keys that are neighbours, as from Part.
 func (t *Table) Put(entries ...Entry) error { return t.keys.Put(t.Now(), entries...) }
 
 // Part appends the keys of part i, of Parts, that have not expired, in order.
 func (t *Table) Part(i int, dst []Entry) []Entry { return t.keys.Part(i, t.Now(), dst) }
 
-// Memory is Stats().Bytes, at the cost of reading a number.
+// Memory returns Stats().Bytes, at the cost of reading a number.
 func (t *Table) Memory() uint64 { return t.keys.Memory() }
 
-// Stats counts; what has expired counts until Sweep has seen it.
+// Stats counts the keys; an expired one counts until Sweep has seen it.
 func (t *Table) Stats() Stats { return t.keys.Stats() }
 
-// Sweep lets go of a part of what has expired: Sweep of package table.
+// Sweep removes a part of the expired keys: Sweep of package table.
 func (t *Table) Sweep() error {
 	t.keys.SweepLeases()
 	return t.keys.Sweep(t.Now())
 }
 
-// Leases readies the table for reservations: each is known for kept at least after it has ended.
+// Leases prepares the table for reservations: each stays known for at least kept after it has
+// ended.
 func (t *Table) Leases(kept time.Duration) { t.keys.Leases(t.Now, kept) }
 
-// Keys is the table of keys, for reservations; its times are the Timeline's.
+// Keys returns the table of keys, for reservations; its times are the Timeline's.
 func (t *Table) Keys() *table.Table { return t.keys }
 
-// Apply takes in what OnChange was told, in its order: Apply of package table.
+// Apply replays what OnChange's function got, in the same order: Apply of package table.
 func (t *Table) Apply(entries []bloom.Hash) error { return t.keys.Apply(entries, t.Now, t.Advance) }

@@ -2,7 +2,7 @@
 
 // Command broken is a release of urifilter that is broken in a way that tests choose. It
 // is the real program in all but serve: the real one's bytes are appended to its own, and
-// it runs them. See Make in package e2e.
+// it runs them. See Broken in package programs.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trailer ends the file: the size of the real program, and the mode, padded by blanks.
+// trailer ends the file: the size of the real program, and the mode, padded with blanks.
 const trailer = 8 + 16
 
 func main() {
@@ -50,7 +50,7 @@ func run() error {
 	return serve(strings.TrimSpace(string(end[8:])))
 }
 
-// execute becomes the real program.
+// execute replaces this process with the real program.
 func execute(program io.Reader) error {
 	fd, err := unix.MemfdCreate("urifilter", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -91,17 +91,17 @@ func serve(mode string) error {
 		}))
 	case "forgetful": // ready, and everything is new each time
 		return http.Serve(listener, http.HandlerFunc(forget))
-	case "brief": // it dies when a check has seen it answer
+	case "brief": // it dies after a check has seen it answer
 		go func() { _ = http.Serve(listener, http.HandlerFunc(remember)) }()
 		time.Sleep(8 * time.Second)
 		return says("I have answered for a while and exit, as the test wants it")
-	case "hang": // it takes calls and never answers
+	case "hang": // it accepts calls and never answers
 		for {
 			if _, err := listener.Accept(); err != nil {
 				return err
 			}
 		}
-	case "late": // it dies when a check has seen it up
+	case "late": // it dies after a check has seen it up
 		time.Sleep(2 * time.Second)
 		return says("I exit a little later, as the test wants it")
 	}

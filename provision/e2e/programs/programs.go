@@ -21,7 +21,7 @@ const (
 	Hang      = "hang"      // says that it is ready, and never answers
 	Late      = "late"      // is ready for two seconds, then exits
 	Brief     = "brief"     // answers as it should for eight seconds, then exits
-	Forgetful = "forgetful" // answers, and takes everything for new
+	Forgetful = "forgetful" // answers, and calls everything new
 )
 
 // Real builds the daemon for Linux on this machine's architecture into dir. Different
@@ -38,7 +38,7 @@ func Downloader(ctx context.Context, dir, mark string) (string, error) {
 }
 
 // Greeter builds a second program of ours, for Linux on this machine's architecture, into
-// dir. One with a fault is never ready, and says it.
+// dir. One with a fault is never ready, and says why.
 func Greeter(ctx context.Context, dir, fault string) (string, error) {
 	path := filepath.Join(dir, "greeter"+fault)
 	return path, build(ctx, path, "./daemon/testdata/greeter", "-X=main.broken="+fault)
@@ -46,7 +46,7 @@ func Greeter(ctx context.Context, dir, fault string) (string, error) {
 
 // Broken makes a broken release of the real program at the path real.
 func Broken(ctx context.Context, dir, real, mode string) (string, error) {
-	path, bare := filepath.Join(dir, "broken-"+mode), filepath.Join(dir, "broken") // go build links what is there once
+	path, bare := filepath.Join(dir, "broken-"+mode), filepath.Join(dir, "broken") // go build links it only once
 	if err := build(ctx, bare, "./provision/e2e/broken", ""); err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func build(ctx context.Context, path, pkg, ldflags string) error {
 	return nil
 }
 
-// Root is the folder of the module.
+// Root returns the folder of the module.
 func Root(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package uridownloader describes the downloader to the toolkit. Nothing else of the toolkit
-// knows this program by its name, but for the names of targets.
+// Package uridownloader describes the downloader to the toolkit. Nothing else in the toolkit
+// knows this program by its name, except the names of targets.
 package uridownloader
 
 import (
@@ -23,16 +23,16 @@ import (
 
 // The roles of its hosts.
 const (
-	// RoleDownloader is that of a host on which one process takes jobs in, hands them out and
+	// RoleDownloader is that of a host on which one process accepts jobs, hands them out and
 	// downloads, with a store of its own.
 	RoleDownloader = "downloader"
-	// RoleMaster takes jobs in and hands them out, RoleWorker downloads. They share a database.
+	// RoleMaster accepts jobs and hands them out, RoleWorker downloads. They share a database.
 	RoleMaster = "master"
 	RoleWorker = "worker"
 )
 
-// Program is the downloader. It has no job for a crontab: a dispatcher always runs, in the
-// process of the master, as what comes in there is then handed out at once.
+// Program returns the downloader. It has no job for a crontab: a dispatcher always runs, in the
+// process of the master, because what the master accepts is then handed out at once.
 func Program() program.Program {
 	return program.Program{
 		Program: systemd.Uridownloader(), Roles: []string{RoleDownloader, RoleMaster, RoleWorker}, Single: []string{RoleMaster}, Section: inventory.SectionDownloader, Package: "./daemon/uridownloader",
@@ -40,7 +40,7 @@ func Program() program.Program {
 	}
 }
 
-// on is what hosts with some of the roles run.
+// on returns what hosts with some of the roles run.
 func on(roles []string) (program.Variant, error) {
 	has := func(role string) bool { return slices.Contains(roles, role) }
 	shared := program.Servers{Redis: true, MongoDB: true, Store: "mongodb", Filter: true}
@@ -74,8 +74,8 @@ func singleProcess(name string, text []byte) (program.Settings, error) {
 	}, nil
 }
 
-// python is the package of the Python that the settings name, where it is Debian's. A master compiles
-// by it what workers run.
+// python returns the package of the Python that the settings name, if it is Debian's. A master
+// uses it to compile what workers run.
 func python(c downloader.Config) []string {
 	if c.Script.Python == "/usr/bin/python3" {
 		return []string{"python3"}
@@ -83,7 +83,7 @@ func python(c downloader.Config) []string {
 	return nil
 }
 
-// chromium is the package of the browser that the settings require.
+// chromium returns the package of the browser that the settings require.
 func chromium(c downloader.Config) []string {
 	if c.Browser.Required && c.Browser.Path == "" {
 		return []string{"chromium-headless-shell"}
@@ -91,7 +91,7 @@ func chromium(c downloader.Config) []string {
 	return nil
 }
 
-// mastering reads those of a master, which downloads nothing.
+// mastering reads the settings of a master, which downloads nothing.
 func mastering(name string, text []byte) (program.Settings, error) {
 	s, err := sharing(name, text)
 	if err != nil {
@@ -102,7 +102,7 @@ func mastering(name string, text []byte) (program.Settings, error) {
 	return s, err
 }
 
-// sharing reads those of a process that shares its store with others.
+// sharing reads the settings of a process that shares its store with others.
 func sharing(name string, text []byte) (program.Settings, error) {
 	s, err := singleProcess(name, text)
 	if err != nil {
@@ -114,7 +114,7 @@ func sharing(name string, text []byte) (program.Settings, error) {
 	return s, err
 }
 
-// working reads those of a worker, which no caller asks for anything but its health.
+// working reads the settings of a worker, which callers ask for nothing but its health.
 func working(name string, text []byte) (program.Settings, error) {
 	s, err := sharing(name, text)
 	if err != nil {
@@ -127,7 +127,7 @@ func working(name string, text []byte) (program.Settings, error) {
 	return s, err
 }
 
-// shares tells what a process lacks that shares its store with others.
+// shares returns what is missing from the settings of a process that shares its store with others.
 func shares(c downloader.Config) error {
 	var faults []error
 	if c.Store != "mongodb" {
@@ -139,14 +139,14 @@ func shares(c downloader.Config) error {
 	return errors.Join(faults...)
 }
 
-// nobody is a job that there is not. The master looks into its store for it, which costs
-// nothing however many jobs and tasks there are.
+// nobody returns the name of a job that does not exist. The master looks into its store for it,
+// which costs nothing however many jobs and tasks there are.
 func nobody() string { return "toolkit-probe-" + strings.ToLower(rand.Text()) }
 
-// unknown is the master's word for a job that its store does not have.
+// unknown is the master's error code for a job that its store does not have.
 const unknown = "unknown_job"
 
-// askMaster wants the master to look into its store.
+// askMaster makes the master look into its store.
 func askMaster(ctx context.Context, d program.Daemon) error {
 	path := "/api/v1/jobs/" + nobody()
 	a, err := d.Call(ctx, http.MethodGet, path, "")
@@ -161,7 +161,7 @@ func askMaster(ctx context.Context, d program.Daemon) error {
 	return err
 }
 
-// askOnHost does the same by the release's own command line.
+// askOnHost does the same with the release's own command line.
 func askOnHost(ctx context.Context, h host.Host, path, url, token string) error {
 	script := fmt.Sprintf("read -r URIDOWNLOADER_TOKEN; export URIDOWNLOADER_TOKEN\nexec timeout 10 %s job show -s %s %s",
 		host.Quote(path), host.Quote(url), nobody())
@@ -176,7 +176,7 @@ func askOnHost(ctx context.Context, h host.Host, path, url, token string) error 
 	return err
 }
 
-// readyOnHost asks a worker whether it is ready, by what every host has.
+// readyOnHost asks a worker whether it is ready, with tools that every host has.
 func readyOnHost(ctx context.Context, h host.Host, listen string) error {
 	name, port, err := net.SplitHostPort(address.Reachable(listen))
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // patience is how long the command line on a host may take for one request.
 const patience = 5 * time.Second
 
-// askFilter does filter requests. A filter that is full refuses them, and that is no fault of
-// the release.
+// askFilter sends filter requests. A filter that is full refuses them, and that is not a fault
+// of the release.
 func askFilter(ctx context.Context, d program.Daemon, filter string) error {
 	err := probe(ctx, d.Host(), func(ctx context.Context, item string) (bool, error) { return isNew(ctx, d, filter, item) })
 	var answered *program.Problem
@@ -31,7 +31,7 @@ func askFilter(ctx context.Context, d program.Daemon, filter string) error {
 	return err
 }
 
-// isNew is one filter request.
+// isNew sends one filter request.
 func isNew(ctx context.Context, d program.Daemon, filter, item string) (bool, error) {
 	const path = "/api/v1/filter"
 	body, err := json.Marshal(map[string]any{"filter_typeid": filter, "uri_list": []string{item}})
@@ -55,8 +55,8 @@ func isNew(ctx context.Context, d program.Daemon, filter, item string) (bool, er
 	return len(result.List) == 1 && result.List[0] == item, nil
 }
 
-// probe asks for an item that nobody has asked for, and again, when it is not new any more.
-// A filter takes some new items for seen; not three of them.
+// probe asks for an item that nobody has asked for, and a second time, when it is no longer new.
+// A filter takes some new items for seen, but not three in a row.
 func probe(ctx context.Context, on string, ask func(ctx context.Context, item string) (bool, error)) error {
 	for range 3 {
 		item := "urifilter-toolkit-probe/" + on + "/" + rand.Text()
@@ -77,7 +77,7 @@ func probe(ctx context.Context, on string, ask func(ctx context.Context, item st
 	return errors.New("the filter reports three random items as seen\nhint: it may be full: urifilter filters")
 }
 
-// askOnHost does a filter request by the release's own command line, on the host.
+// askOnHost sends filter requests with the release's own command line, on the host.
 func askOnHost(h host.Host, path, url, filter, token string) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, item string) (bool, error) {
 		script := fmt.Sprintf("read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec %s filter -s %s --type %s --timeout %s -",

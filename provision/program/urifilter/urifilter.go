@@ -1,5 +1,5 @@
-// Package urifilter describes the filter to the toolkit. Nothing else of the toolkit
-// knows this program by its name, but for the names of targets.
+// Package urifilter describes the filter to the toolkit. Nothing else in the toolkit
+// knows this program by its name, except the names of targets.
 package urifilter
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// Program is the filter.
+// Program returns the filter.
 func Program() program.Program {
 	return program.Program{
 		Program: systemd.Urifilter(), Roles: []string{inventory.RoleFilter}, Section: inventory.SectionFilter, Package: "./daemon/urifilter",
@@ -46,8 +46,8 @@ func parse(name string, text []byte) (program.Settings, error) {
 	return s, nil
 }
 
-// probed is the filter that a probe asks: the first one of fixed size, for one more item in
-// it is nothing.
+// probed returns the filter that a probe asks: the first one of fixed size, because one more
+// item in it does not matter.
 func probed(c configs.Config) string {
 	specs := c.Specs()
 	for _, s := range specs {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// OwnKey is the key to be put on a host: the first that would be offered, or a new one.
+// OwnKey returns the key to put on a host: the first that would be offered, or a new one.
 func (d *Dialer) OwnKey(ctx context.Context, t Target) (file string, public ssh.PublicKey, err error) {
 	for _, f := range t.files {
 		text, err := os.ReadFile(f)
@@ -45,7 +45,7 @@ func (d *Dialer) OwnKey(ctx context.Context, t Target) (file string, public ssh.
 	return file, public, err
 }
 
-// makeKey makes a key without a passphrase, as an empty answer to ssh-keygen makes it.
+// makeKey makes a key without a passphrase, as ssh-keygen does after an empty answer.
 func (d *Dialer) makeKey(file string) (ssh.PublicKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

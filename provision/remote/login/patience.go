@@ -31,8 +31,8 @@ func newPatience(limit time.Duration, end func()) *patience {
 	return p
 }
 
-// renew starts the time over. After end it does nothing: host keys are checked again
-// when a long connection takes new keys.
+// renew restarts the clock. After end it does nothing: host keys are checked again when
+// a long connection exchanges new keys.
 func (p *patience) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *patience) over() bool {
 	return p.gone
 }
 
-// listener keeps the first bytes that the other side says.
+// listener keeps the first bytes that the other side sends.
 type listener struct {
 	net.Conn
 	mu    sync.Mutex
@@ -77,8 +77,8 @@ func (l *listener) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// other is the first line of what does not talk SSH. An sshd that has no room for us may
-// say so in plain words.
+// other returns the first line from a server that does not speak SSH, else "". An sshd that
+// has no room for us may say so in plain words.
 func (l *listener) other() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 	"github.com/cr-clawer/urifilter/provision/inventory"
 )
 
-// target is a machine to log in to, the host itself or one on the way to it.
+// Target is a machine to log in to, the host itself or one on the way to it.
 type Target struct {
 	name          string // of the host in the inventory, or the bastion's as it was written
 	user, address string
 	port          int
 
 	files    []string // private keys that somebody named, in their order
-	must     []string // those of files that have to be there
+	must     []string // those of files that must exist
 	only     bool     // offer no keys but files
-	agent    string   // where the agent is; "" for none
+	agent    string   // the agent's address; "" for none
 	keyName  string   // what the host is called in known_hosts, host:port
 	known    []string // the files of known hosts; new keys go to the first
 	trustNew bool
@@ -33,7 +33,7 @@ type Target struct {
 	passwordEnv, sudoEnv string
 }
 
-// User is who logs in, SudoEnv the variable with their password for sudo.
+// User is the user that logs in, SudoEnv the variable with that user's password for sudo.
 func (t Target) User() string    { return t.user }
 func (t Target) SudoEnv() string { return t.sudoEnv }
 
@@ -43,7 +43,7 @@ func (t Target) String() string   { return t.user + "@" + t.hostport() }
 // mostHops bounds a chain, which a circle in ssh_config could make endless.
 const mostHops = 8
 
-// route resolves a host: those on the way first, the host last.
+// Route returns the machines to log in to: those on the way first, the host last.
 func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 	config, err := d.config()
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 			hop.name, hop.passwordEnv = step.Host, BastionPasswordEnv
 			way = append(way, hop)
 			if i == 0 {
-				next = further // how ssh reaches the first one
+				next = further // the way to the first one
 			}
 		}
 		chain, jump = append(way, chain...), next
@@ -133,7 +133,7 @@ func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Lo
 		if err := jump.UnmarshalText([]byte(text)); err != nil {
 			return t, nil, fmt.Errorf("%s: ProxyJump: %w", config.names(), err)
 		}
-		if jump[len(jump)-1].Host == alias { // Host * holds for the bastion too
+		if jump[len(jump)-1].Host == alias { // Host * applies to the bastion too
 			jump = nil
 		}
 	}
@@ -161,7 +161,7 @@ func (d *Dialer) knownFiles(config *sshConfig, alias, own string, expand func(st
 	return files
 }
 
-// expand does what ssh_config(5) does to the paths in it.
+// expand expands a path as ssh_config(5) describes.
 func (d *Dialer) expand(path, alias string, t Target) string {
 	path = strings.Trim(path, `"`)
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
@@ -175,7 +175,7 @@ func (d *Dialer) expand(path, alias string, t Target) string {
 	return filepath.FromSlash(path)
 }
 
-// sshConfig is what ssh itself reads. Values come without ssh's defaults.
+// sshConfig is the configuration that ssh itself reads. Values come without ssh's defaults.
 type sshConfig struct {
 	files []*ssh_config.Config
 	paths []string
@@ -210,7 +210,7 @@ func readConfig(path, home string) (*sshConfig, error) {
 
 func (c *sshConfig) names() string { return strings.Join(c.paths, " and ") }
 
-// firstValue is the first value of a key for a host, "" if there is none.
+// firstValue returns the first value of a key for a host, "" if there is none.
 func (c *sshConfig) firstValue(alias, key string) string {
 	for _, f := range c.files {
 		if value, err := f.Get(alias, key); err == nil && value != "" {

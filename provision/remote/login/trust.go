@@ -10,26 +10,26 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Confirmation says which keys of hosts are trusted that were not known.
+// Confirmation says which unknown keys of hosts are trusted.
 type Confirmation struct {
 	// Confirm asks a person yes or no; nil: nobody can be asked.
 	Confirm func(ctx context.Context, question string) (bool, error)
-	// Yes trusts keys of hosts without asking; they are told by Options.Say.
+	// Yes trusts keys of hosts without asking; Options.Say reports them.
 	Yes bool
-	// Fingerprints that are trusted without asking: "SHA256:...", as the hosts' consoles
-	// or the provider tell them.
+	// Fingerprints are trusted without asking: "SHA256:...", as the hosts' consoles or the
+	// provider show them.
 	Fingerprints []string
 }
 
-// Trust records the key of the last of a chain, unless it is known. The name that it
-// returns is "" then.
+// Trust records the key of the last machine of a chain and returns its name, or "" if a
+// key of it is known already.
 func (d *Dialer) Trust(ctx context.Context, chain []Target, o Confirmation) (string, error) {
 	t := chain[len(chain)-1]
 	ring, err := t.keyring()
 	if err != nil {
 		return "", err
 	}
-	// Whether it is the right one shows at the login. sshd dislikes those who only look.
+	// The login shows whether it is the right one. sshd dislikes clients that only look.
 	if len(ring.db.HostKeys(t.keyName)) > 0 {
 		return "", nil
 	}
@@ -66,7 +66,7 @@ func (d *Dialer) Trust(ctx context.Context, chain []Target, o Confirmation) (str
 
 var errSeen = errors.New("the key was seen")
 
-// hostKey asks the last of a chain for its key and hangs up.
+// hostKey asks the last machine of a chain for its key and hangs up.
 func (d *Dialer) hostKey(ctx context.Context, chain []Target, ring *keyring) (ssh.PublicKey, error) {
 	bastion, err := d.via(ctx, chain[:len(chain)-1])
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ErrForbidden is that sshd forwards no connections (AllowTcpForwarding, PermitOpen).
+// ErrForbidden means that sshd forwards no connections (AllowTcpForwarding, PermitOpen).
 var ErrForbidden = errors.New("sshd of the host forwards no connections")
 
-// tunnel connects to an address as seen from the host. Unlike the library's connections
-// these have deadlines, and closing one ends a Read at once.
+// Tunnel connects to an address as seen from the host. Unlike the library's connections,
+// the one that it returns has deadlines, and closing it ends a Read at once.
 func (l *Link) Tunnel(ctx context.Context, network, address string) (net.Conn, error) {
 	far, err := l.client.DialContext(ctx, network, address)
 	if err != nil {
@@ -44,7 +44,7 @@ type tunnelConn struct {
 func (t *tunnelConn) RemoteAddr() net.Addr { return t.far.RemoteAddr() }
 func (t *tunnelConn) LocalAddr() net.Addr  { return t.far.LocalAddr() }
 
-// forbidden tells whether an error is that of a host that forwards nothing.
+// Forbidden reports whether an error is that of a host that forwards nothing.
 func Forbidden(err error) bool {
 	var open *ssh.OpenChannelError
 	return errors.As(err, &open) && (open.Reason == ssh.Prohibited || open.Reason == ssh.UnknownChannelType)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// deb is a binary package of Debian to be made.
+// deb is a binary package of Debian to build.
 type deb struct {
 	name, version, arch string
 	description         string
@@ -23,10 +23,10 @@ type file struct {
 	path   string // in the host
 	mode   os.FileMode
 	text   string
-	source string // a file of this machine, in place of text
+	source string // a file of this machine, used instead of text
 }
 
-// build writes the package to a path, by dpkg-deb.
+// build writes the package to a path, with dpkg-deb.
 func (d deb) build(ctx context.Context, path string) error {
 	root, err := os.MkdirTemp(filepath.Dir(path), ".deb-")
 	if err != nil {
@@ -77,8 +77,8 @@ func (f file) write(path string) error {
 	return os.Chmod(path, f.mode)
 }
 
-// run runs a program in a folder ("": the working directory) and puts what it wrote
-// into the error.
+// run runs a program in a folder ("": the working directory). The error contains its
+// standard error.
 func run(ctx context.Context, dir, name string, args ...string) error {
 	_, err := output(ctx, dir, nil, name, args...)
 	return err

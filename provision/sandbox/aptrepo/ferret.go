@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// What is built: the last FerretDB that needs no PostgreSQL, its checksum as in a go.sum.
+// What is built: the last FerretDB that needs no PostgreSQL, with its checksum as in a go.sum.
 const (
 	module  = "github.com/FerretDB/FerretDB"
 	version = "v1.24.0"
 	sum     = "h1:7WJmezL48Bj9bYWnhT/bEJgX5gjT5s7LFdHTqkN25rA="
 )
 
-// goEnv takes the settings of this module's own build out of the go command.
+// goEnv keeps the settings of this module's own build away from the go command.
 func goEnv() []string {
 	return []string{"GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off", "CGO_ENABLED=0"}
 }
@@ -63,8 +63,8 @@ func buildFerret(ctx context.Context, cache string) (string, error) {
 	return binary, os.Rename(built, binary)
 }
 
-// ferretUnit is written so that what is set in /etc/default/ferretdb, or by `systemctl
-// edit`, as with FerretDB's own package, wins.
+// ferretUnit lets settings in /etc/default/ferretdb, or made with `systemctl edit`, take
+// precedence, as FerretDB's own package does.
 const ferretUnit = `[Unit]
 Description=FerretDB, a server for MongoDB's protocol, on SQLite
 After=network-online.target

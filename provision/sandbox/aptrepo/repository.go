@@ -1,7 +1,7 @@
-// Package aptrepo makes a small signed repository of Debian packages with a server that
-// speaks MongoDB's protocol, FerretDB on SQLite, for which Debian has no package: so that
-// the way from a repository's address and key to a running service can be rehearsed and
-// tested. It is not for production: its key is thrown away.
+// Package aptrepo makes a small signed repository of Debian packages with FerretDB on SQLite,
+// a server that speaks MongoDB's protocol and that Debian has no package for. With it, the way
+// from a repository's address and key to a running service can be rehearsed and tested. It is
+// not for production: its key is thrown away.
 package aptrepo
 
 import (
@@ -24,17 +24,17 @@ const (
 	Package   = "ferretdb"
 	Unit      = "ferretdb.service"
 	KeyName   = "key.asc" // the public key, in the repository's folder
-	// Broken is a suite in which the package installs, and its service dies at once.
+	// Broken is a suite whose package installs, but whose service dies at once.
 	Broken = "broken"
-	// Tampered is a suite whose index was changed after it had been signed.
+	// Tampered is a suite whose index was changed after it was signed.
 	Tampered = "tampered"
 )
 
-// format goes up when the repository is made in another way.
+// format must be incremented when the repository is made in another way.
 const format = 1
 
-// Make returns the folder of the repository below cache, made if missing, which takes
-// about a minute. Two at once must be kept apart by the caller.
+// Make returns the folder of the repository below cache, and makes it if missing, which takes
+// about a minute. The caller must prevent concurrent calls.
 func Make(ctx context.Context, cache string, out io.Writer) (string, error) {
 	arch, err := output(ctx, "", nil, "dpkg", "--print-architecture")
 	if err != nil {
@@ -90,7 +90,7 @@ func fill(ctx context.Context, dir, arch, binary string) error {
 	return sign.export(ctx, filepath.Join(dir, KeyName))
 }
 
-// index writes Packages and Release of a suite.
+// index writes the files Packages and Release of a suite.
 func index(ctx context.Context, dir, suite, arch string) error {
 	debs, err := filepath.Glob(filepath.Join(dir, "pool", suite, "*.deb"))
 	if err != nil {

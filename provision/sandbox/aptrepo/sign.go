@@ -43,7 +43,7 @@ func (s signer) export(ctx context.Context, path string) error {
 	return os.Chmod(path, 0o644)
 }
 
-// close ends gpg's agent, which would stay, and forgets the key.
+// close ends gpg's agent, which would stay otherwise, and deletes the key.
 func (s signer) close() {
 	_ = run(context.Background(), "", "gpgconf", "--homedir", s.home, "--kill", "all")
 	_ = os.RemoveAll(s.home)

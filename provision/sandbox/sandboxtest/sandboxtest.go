@@ -1,5 +1,5 @@
-// Package sandboxtest gives tests real hosts that are gone when the test ends. Where a
-// machine cannot have them the test is skipped, saying what is missing.
+// Package sandboxtest gives tests real hosts that are gone when the test ends. If a
+// machine cannot run them, the test is skipped with a message that says what is missing.
 package sandboxtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
-// Up makes a sandbox, by default in a temporary folder. When the test fails the ends of
-// the hosts' consoles are logged.
+// Up makes a sandbox, by default in a temporary folder. When the test fails, it logs the
+// ends of the hosts' consoles.
 func Up(t testing.TB, o sandbox.Options) *sandbox.Sandbox {
 	t.Helper()
 	if !strings.HasPrefix(t.Name(), "TestSystem") {

@@ -50,7 +50,7 @@ func (w *world) lease() {
 	w.held = append(w.held, got...)
 }
 
-// holder returns the task of a lease that holds, or nil.
+// holder returns the task of a valid lease and its job, or nil.
 func (w *world) holder(l download.Lease) (*modelJob, *modelTask) {
 	m := w.jobOf(l.Task.Job)
 	if m == nil {

@@ -9,7 +9,7 @@ import (
 
 var forbiddenCall = syscall.SIGSYS.String()
 
-// bySignal is the name of the signal that ended a process, "" if none did.
+// bySignal returns the name of the signal that ended a process, "" if none did.
 func bySignal(state *os.ProcessState) string {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return status.Signal().String()

@@ -2,7 +2,7 @@
 
 package scan
 
-// PlainRun cuts a run of plain strings as plainRunGo says.
+// PlainRun cuts a run of plain strings as plainRunGo does.
 func PlainRun(body []byte, pos int, dst []Span, most int) (count, end int) {
 	return plainRunGo(body, pos, dst, most)
 }

@@ -23,7 +23,7 @@ const (
 // Span is a part of a body, from Start to before End. The assembly knows this layout.
 type Span struct{ Start, End uint32 }
 
-// TextEnd is the place at or after i of the first byte of b that is a quote, a
+// TextEnd returns the index, at or after i, of the first byte of b that is a quote, a
 // backslash or a control character; len(b) if there is none.
 func TextEnd(b []byte, i int) int {
 	for ; i+wordBytes <= len(b); i += wordBytes {
@@ -40,7 +40,7 @@ func TextEnd(b []byte, i int) int {
 	return i
 }
 
-// PlainEnd is TextEnd that also stops at a byte that is not ASCII.
+// PlainEnd is like TextEnd, but also stops at a byte that is not ASCII.
 func PlainEnd(b []byte, i int) int {
 	for ; i+wordBytes <= len(b); i += wordBytes {
 		x := binary.LittleEndian.Uint64(b[i:])
@@ -57,10 +57,10 @@ func PlainEnd(b []byte, i int) int {
 }
 
 // plainRunGo cuts a run of strings, the first of which opens at body[pos], that need
-// no second look: ASCII without escapes, of 1 to most bytes, parted by "," or ", ".
+// no second look: ASCII without escapes, of 1 to most bytes, separated by "," or ", ".
 // It fills dst with at most len(dst) spans and returns how many, and the place after
-// the last one's closing quote. What it does not take it leaves to the caller, who
-// must look at the separator after the run and at the value after that.
+// the last one's closing quote. It leaves the rest to the caller, which must check
+// the separator after the run and the value after that.
 func plainRunGo(body []byte, pos int, dst []Span, most int) (count, end int) {
 	for count < len(dst) {
 		i := PlainEnd(body, pos+1)

@@ -6,7 +6,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 )
 
-// OfIdeal is the factor as it is shown; 1 where its interval has the ideal in it.
+// OfIdeal returns the factor as it is shown; 1 if its interval contains the ideal.
 func (r Rate) OfIdeal() string {
 	if r.Low <= r.Ideal && r.Ideal <= r.High {
 		return "1.0"
@@ -17,8 +17,8 @@ func (r Rate) OfIdeal() string {
 	return fmt.Sprintf("%.1f", r.Factor)
 }
 
-// Chart shows speed against quality. What takes fewer for seen than the ideal, as those that
-// put consecutive numbers side by side, is shown where it is, down to a tenth.
+// Chart shows speed against quality. Functions that take fewer items for seen than the ideal,
+// like those that put consecutive numbers side by side, are shown where they are, down to a tenth.
 func Chart(results []Result) plot.Chart {
 	c := plot.Chart{
 		Title: "Hash functions: speed and quality inside a Bloom filter",
@@ -35,7 +35,7 @@ func Chart(results []Result) plot.Chart {
 				X: r.Nanos, Y: max(rate.Factor, least), Low: max(rate.Low/rate.Ideal, least), High: max(rate.High/rate.Ideal, least), Label: r.Name,
 			})
 		}
-		if i != 1 { // a name each is enough
+		if i != 1 { // one label per function is enough
 			for j := range s.Points {
 				s.Points[j].Label = ""
 			}

@@ -1,6 +1,6 @@
 // Package hashes measures hash functions: how fast they are, and how good inside a Bloom filter.
 // It has those of the General Purpose Hash Function Algorithms, which older filters use, those
-// of newer ones, and ours.
+// of newer filters, and ours.
 //
 // None of them is used by a filter of the daemon, except XXH3.
 package hashes
@@ -16,13 +16,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Function is a hash function, and how a Bloom filter gets an item's positions of it.
+// Function is a hash function, and how a Bloom filter derives an item's positions from it.
 type Function struct {
 	Name string
 	Bits int // of Sum
 	Sum  func(item []byte) uint64
-	// salted are as many other functions as are asked for, by their number; nil: a filter
-	// computes all positions from Sum, see positions.
+	// salted is a family of other functions, by their number i; nil: a filter computes all
+	// positions from Sum, see positions.
 	salted func(i int, item []byte) uint64
 }
 
@@ -42,7 +42,7 @@ func All() []Function {
 		narrow("BP", bp),
 		narrow("FNV-1a", fnv1a),
 		narrow("AP", ap),
-		{ // Sum is that of one of its seeds, for the time
+		{ // Sum has one of its seeds, to measure the time
 			Name: "multiplicative", Bits: 64, Sum: func(item []byte) uint64 { return multiplicative(5, item) },
 			salted: func(i int, item []byte) uint64 { return multiplicative(uint64(i), item) },
 		},
@@ -53,10 +53,10 @@ func All() []Function {
 	}
 }
 
-// positions sets the bits that an item has in a map of 2^width bits. A function without salts
-// gives them by double hashing (Kirsch, Mitzenmacher 2006): the hash, plus i times what mix makes
-// of it. So what is seen is what the function itself loses, and not what comes of the few bits
-// that it has.
+// positions sets at to the bits that an item has in a map of 2^width bits. A function without
+// salts yields them by double hashing (Kirsch, Mitzenmacher 2006): the hash, plus i times what mix
+// makes of it. So the measurement shows what the function itself loses, and not the effect of the
+// few bits that it has.
 func (f Function) positions(item []byte, width int, at []uint64) {
 	mask := uint64(1)<<width - 1
 	if f.salted != nil {
@@ -73,8 +73,8 @@ func (f Function) positions(item []byte, width int, at []uint64) {
 	}
 }
 
-// mix spreads 64 bits, as the last step of MurmurHash3 does; it is odd, so that a power of two
-// has no part with it.
+// mix spreads 64 bits, as the last step of MurmurHash3 does; its result is odd, so that it has no
+// common factor with a power of two.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -83,8 +83,8 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33 | 1
 }
 
-// The functions of Arash Partow's General Purpose Hash Function Algorithms, by the recurrences
-// that are known of their authors: each takes byte after byte into 32 bits.
+// The functions of Arash Partow's General Purpose Hash Function Algorithms, by their authors'
+// well-known recurrences: each takes byte after byte into 32 bits.
 
 // js is Justin Sobel's.
 func js(item []byte) uint32 {
@@ -107,7 +107,7 @@ func pjw(item []byte) uint32 {
 	return h
 }
 
-// elf is that of the object files of Unix, a form of pjw with the same values.
+// elf is that of the object files of Unix, a variant of pjw with the same values.
 func elf(item []byte) uint32 {
 	h := uint32(0)
 	for _, c := range item {
@@ -155,7 +155,7 @@ func dek(item []byte) uint32 {
 	return h
 }
 
-// bp has but the last five bytes in it.
+// bp depends only on the last five bytes.
 func bp(item []byte) uint32 {
 	h := uint32(0)
 	for _, c := range item {
@@ -194,7 +194,7 @@ func multiplicative(seed uint64, item []byte) uint64 {
 	return h
 }
 
-// saltedMD5 is the first half of the MD5 of i, as four bytes, and the item.
+// saltedMD5 is the first half of the MD5 of i, as four bytes, followed by the item.
 func saltedMD5(i int, item []byte) uint64 {
 	var b [256]byte
 	sum := md5.Sum(append(binary.LittleEndian.AppendUint32(b[:0], uint32(i)), item...))

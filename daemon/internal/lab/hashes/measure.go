@@ -13,24 +13,24 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
 )
 
-// The filter that functions are tried in: ten and a half bits an item, rounded up to a power of
+// The filter that functions are tried in: at least ten bits an item, rounded up to a power of
 // two, as scrapy-redis-bloomfilter masks its positions.
 const (
 	K           = 7
 	bitsPerItem = 10
 )
 
-// MinItems is how many items of an input must be different: of fewer the rate says nothing.
+// MinItems is how many different items an input must have: with fewer the rate says nothing.
 const MinItems = 2000
 
-// Input is what functions are tried with: half of its items are put in, the others asked for.
+// Input is what functions are tried with: half of its items are put in, the others queried.
 type Input struct {
 	Name string
 	in   [][]byte
 	out  [][]byte
 }
 
-// Letters are n random strings of 32 letters to be put in, and as many to be asked for.
+// Letters returns n random strings of 32 letters to put in, and as many to query.
 func Letters(n int) Input {
 	const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	random := rand.New(rand.NewPCG(32, uint64(n)))
@@ -43,7 +43,7 @@ func Letters(n int) Input {
 	})
 }
 
-// Digits are URLs that differ in digits only: the first n are put in, the next asked for.
+// Digits returns URLs that differ in digits only: the first n are put in, the next n queried.
 func Digits(n int) Input {
 	return made("digits", n, func(i int) []byte { return fmt.Appendf(nil, "https://www.example.com/news/article-%08d.html", i) })
 }
@@ -94,7 +94,7 @@ type Rate struct {
 	Factor   float64 `json:"factor"` // of the ideal
 }
 
-// Result is what was found of one function.
+// Result is what was measured of one function.
 type Result struct {
 	Name   string  `json:"name"`
 	Bits   int     `json:"bits"`
@@ -103,7 +103,7 @@ type Result struct {
 	Rates  []Rate  `json:"rates"`
 }
 
-// Measure measures functions, and calls each with what is done. The results are sorted by time.
+// Measure measures functions, and calls each to report progress. The results are sorted by time.
 func Measure(ctx context.Context, functions []Function, inputs []Input, each func(done, of int, name string)) ([]Result, error) {
 	speed := Letters(4_000).in
 	results := make([]Result, 0, len(functions))
@@ -131,8 +131,8 @@ func Measure(ctx context.Context, functions []Function, inputs []Input, each fun
 	return results, nil
 }
 
-// timed is the time of one hash in nanoseconds: the best of 21 runs, which the rest of the
-// machine disturbs least.
+// timed returns the time of one hash in nanoseconds: that of the best of 21 runs, which the rest
+// of the machine disturbed least.
 func timed(f Function, items [][]byte) float64 {
 	best := math.Inf(1)
 	var sum uint64
@@ -143,11 +143,11 @@ func timed(f Function, items [][]byte) float64 {
 		}
 		best = min(best, float64(time.Since(began).Nanoseconds())/float64(len(items)))
 	}
-	runtime.KeepAlive(sum) // so that no call is left out
+	runtime.KeepAlive(sum) // so that no call is optimized away
 	return best
 }
 
-// tried fills a filter, and asks it.
+// tried fills a filter, and queries it.
 func tried(f Function, in Input) Rate {
 	width := bits.Len(uint(bitsPerItem*len(in.in) - 1))
 	filter := make([]uint64, max(1, 1<<width/64))
@@ -171,7 +171,7 @@ func tried(f Function, in Input) Rate {
 	return r
 }
 
-// Ideal is the false-positive rate of a Bloom filter with so many bits an item and k positions
+// Ideal is the false-positive rate of a Bloom filter with bitsPerItem bits an item and k positions
 // that are independent of each other (Bloom 1970, by the usual approximation).
 func Ideal(bitsPerItem float64, k int) float64 {
 	return math.Pow(-math.Expm1(-float64(k)/bitsPerItem), float64(k))

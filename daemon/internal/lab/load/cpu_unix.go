@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is what this process has taken of the processors; false: the system does not tell.
+// cpuTime returns the processor time that this process has used; false: the system does not tell.
 func cpuTime() (time.Duration, bool) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -28,8 +28,8 @@ const (
 )
 
 // generated makes URIs that no other connection and no other run has made. A share of them,
-// spread evenly and exact over the run, are some that this connection has sent before and
-// had answered, chosen at random.
+// spread evenly and exact over the run, repeats URIs that this connection has sent before and
+// that were answered, chosen at random.
 type generated struct {
 	run   uint64
 	share float64
@@ -42,7 +42,7 @@ type generated struct {
 	known spans
 }
 
-// newGenerated makes that of a connection. The same seed makes the same items.
+// newGenerated makes the source of a connection. The same seed makes the same items.
 func newGenerated(seed uint64, connection int, share float64) *generated {
 	g := &generated{run: scramble(seed), share: share, pick: rand.New(rand.NewPCG(seed, uint64(connection))), next: uint64(connection) * streamLen}
 	copy(g.uri[:], uriText)
@@ -58,7 +58,7 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// item is the URI of a number.
+// item returns the URI of a number.
 func (g *generated) item(number uint64) []byte {
 	const digits = "0123456789abcdef"
 	id := scramble(number ^ g.run)
@@ -88,7 +88,7 @@ func (g *generated) fill(r *request, n int) (duplicates int, err error) {
 	return duplicates, nil
 }
 
-// prime fills a batch that is new as a whole, so that later ones have something to repeat.
+// prime fills a batch with new items only, so that later batches have something to repeat.
 func (g *generated) prime(r *request, n int) {
 	g.began = g.next
 	for range n {
@@ -104,10 +104,10 @@ func (g *generated) settle(remembered bool) {
 	}
 }
 
-// spans are numbers, as few ranges as there are gaps.
+// spans is a list of numbers, kept as ranges: a new one begins only at a gap.
 type spans struct {
-	first  []uint64 // number of each range
-	before []uint64 // how many are in those before it
+	first  []uint64 // the first number of each range
+	before []uint64 // how many numbers are in the ranges before it
 	total  uint64
 }
 
@@ -121,7 +121,7 @@ func (s *spans) add(first, n uint64) {
 	s.total += n
 }
 
-// at is the i-th number.
+// at returns the i-th number.
 func (s *spans) at(i uint64) uint64 {
 	r := sort.Search(len(s.before), func(r int) bool { return s.before[r] > i }) - 1
 	return s.first[r] + i - s.before[r]
@@ -130,13 +130,13 @@ func (s *spans) at(i uint64) uint64 {
 const longestLine = 1 << 20
 
 // Input is a file of items, one a line, that all connections share: each line goes to one of
-// them, in order, and after the last line the first follows again.
+// them, in order, and the last line is followed by the first.
 type Input struct {
 	mu    sync.Mutex // guards the following
 	file  io.ReadSeeker
 	lines *bufio.Reader
-	got   bool // an item, since the file was begun
-	// Passes counts how often the file was begun.
+	got   bool // an item was read since the file was begun
+	// passes counts how often the file was begun.
 	passes int
 }
 

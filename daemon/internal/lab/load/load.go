@@ -1,8 +1,8 @@
 // Package load sends batches to the filter call of a daemon, and measures what became of them:
 // in a closed loop, where each connection sends when it has its answer, or in an open one, where
-// batches are due at a rate that no answer can slow down, and the wait of those that could
-// not be sent in time counts (what is lost otherwise is called coordinated omission: Tene, How NOT
-// to Measure Latency, 2013).
+// batches are due at a rate that no answer can slow down, and the wait of batches that could not
+// be sent in time counts (leaving it out is called coordinated omission: Tene, How NOT to Measure
+// Latency, 2013).
 //
 // It makes no filters, and judges nothing but its own measurement ([Result.Warnings]).
 package load
@@ -19,12 +19,12 @@ import (
 
 // Options say what is sent, where, and for how long.
 type Options struct {
-	// Dial opens a connection to the daemon, with TLS where that is spoken.
+	// Dial opens a connection to the daemon, with TLS if the daemon uses it.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// Host, Prefix and Token go into requests: the server's name, the path of its URL
 	// without a slash at the end, and the token, "" for none.
 	Host, Prefix, Token string
-	// Filter is asked.
+	// Filter is the filter that receives the batches.
 	Filter string
 
 	Protocol    Protocol
@@ -36,23 +36,23 @@ type Options struct {
 	WarmUp, Duration time.Duration
 	Timeout          time.Duration // of one batch
 
-	// Input has the items. nil: URIs are made, of which the share Duplicates, 0 to 1, repeats
+	// Input has the items. nil: URIs are made, and a share Duplicates of them, 0 to 1, repeats
 	// others; Seed chooses them.
 	Input      *Input
 	Duplicates float64
 	Seed       uint64
 
-	// Show is told now and then how the run goes; nil: nobody is.
+	// Show receives the progress of the run from time to time; nil discards it.
 	Show func(Progress)
 	// Sleep waits until a batch is due; nil: as precisely as the system can.
 	Sleep func(ctx context.Context, until time.Time)
 }
 
-// Progress is how a run goes.
+// Progress is the progress of a run.
 type Progress struct {
 	WarmUp      bool
 	Elapsed, Of time.Duration // without the warm-up
-	ItemsPerSec float64       // since the last time
+	ItemsPerSec float64       // since the last report
 	P50, P99    time.Duration // so far
 	Errors      int64
 }
@@ -67,19 +67,20 @@ type run struct {
 	measured, end time.Time
 }
 
-// PrimeError is that the first batch, before the run, did not get through.
+// PrimeError says that the first batch, before the run, did not get through.
 type PrimeError struct {
-	Code string // error_code, or what the connection came to
+	Code string // error_code, or what happened to the connection
 	Err  error
 }
 
 func (e *PrimeError) Error() string { return "first batch: " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *PrimeError) Unwrap() error { return e.Err }
 
 // Run sends until the time is over or ctx ends; what was measured until then is the result.
-// Batches that fail are counted. An error is that nothing could be measured, or the input failed.
+// Batches that fail are counted. An error means that nothing could be measured, or that the
+// input failed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Sleep == nil {
 		o.Sleep = sleepPrecisely
@@ -111,7 +112,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r.execute(ctx, workers)
 }
 
-// execute has the connections work, and measures what this process takes meanwhile.
+// execute runs the connections, and measures the processor time that this process uses meanwhile.
 func (r *run) execute(ctx context.Context, workers []*worker) (*Result, error) {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -126,7 +127,7 @@ func (r *run) execute(ctx context.Context, workers []*worker) (*Result, error) {
 		})
 	}
 	done := make(chan struct{})
-	var cpu time.Duration // at the beginning of what is measured
+	var cpu time.Duration // at the beginning of the measurement
 	var known bool
 	watching.Go(func() { cpu, known = r.watch(working, done) })
 	all.Wait()
@@ -148,7 +149,7 @@ func (r *run) execute(ctx context.Context, workers []*worker) (*Result, error) {
 	return result, nil
 }
 
-// watch notes the time of processors at the end of the warm-up, and shows how the run goes.
+// watch notes the processor time at the end of the warm-up, and shows the progress of the run.
 func (r *run) watch(ctx context.Context, done <-chan struct{}) (cpu time.Duration, known bool) {
 	begun, cancel := context.WithCancel(ctx)
 	defer cancel()

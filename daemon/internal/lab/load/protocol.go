@@ -23,10 +23,10 @@ const (
 	NDJSON Protocol = "ndjson" // a JSON value a line
 )
 
-// Protocols are all of them.
+// Protocols returns the names of all protocols.
 func Protocols() []string { return []string{string(JSON), string(Text), string(NDJSON)} }
 
-// ParseProtocol reads the name of one.
+// ParseProtocol parses the name of a protocol.
 func ParseProtocol(name string) (Protocol, error) {
 	switch p := Protocol(name); p {
 	case JSON, Text, NDJSON:
@@ -39,23 +39,23 @@ func ParseProtocol(name string) (Protocol, error) {
 
 const path = "/api/v1/filter"
 
-// request is one that is rewritten for each batch, in the same memory.
+// request is a request that is rewritten for each batch, in the same memory.
 type request struct {
 	protocol Protocol
-	head     []byte // up to the number of Content-Length
+	head     []byte // up to the value of Content-Length
 	open     []byte // what begins the body
 	room     int    // for the header
 	buf      []byte // room, and the body
 	items    int
 }
 
-// newRequest makes one for a filter. prefix is the path of the server's URL.
+// newRequest makes a request for a filter. prefix is the path of the server's URL.
 func newRequest(p Protocol, host, prefix, token, filter string) *request {
 	r := &request{protocol: p}
 	query, kind := "", "application/json"
 	switch p {
 	case JSON:
-		name, _ := json.Marshal(filter) // of a string it cannot fail
+		name, _ := json.Marshal(filter) // cannot fail for a string
 		r.open = fmt.Appendf(nil, `{"filter_typeid":%s,"uri_list":[`, name)
 	case Text:
 		query, kind = "?filter_typeid="+url.QueryEscape(filter), "text/plain; charset=utf-8"
@@ -103,7 +103,7 @@ func (r *request) add(item []byte) {
 	}
 }
 
-// whole is the request, header and body.
+// whole returns the request, header and body.
 func (r *request) whole() []byte {
 	if r.protocol == JSON {
 		r.buf = append(r.buf, "]}"...)
@@ -134,7 +134,7 @@ func (r *refusal) Error() string {
 
 var errOddAnswer = errors.New("an answer that is not a filter's")
 
-// read takes from an answer how many items it is about, and how many were duplicates.
+// read returns how many items an answer is about, and how many of them were duplicates.
 func (p Protocol) read(a *lean.Answer) (total, duplicates int64, err error) {
 	problem := a.Body
 	if a.Status == http.StatusOK {
@@ -166,8 +166,8 @@ func refused(status int, problem []byte) *refusal {
 	return &refusal{code: p.Code, detail: p.Detail}
 }
 
-// member is the number of a member behind the list: its name cannot be in a string of
-// the list, where quotation marks are escaped.
+// member returns the number of a member after the list: its name in quotation marks cannot be
+// in a string of the list, where quotation marks are escaped.
 func member(body []byte, name string) []byte {
 	at := bytes.LastIndex(body, []byte(`"`+name+`":`))
 	if at < 0 {

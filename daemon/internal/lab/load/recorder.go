@@ -45,7 +45,7 @@ type recorder struct {
 
 	batches, items, duplicates, expected int64
 	bytesOut, bytesIn                    int64
-	last                                 time.Time // answer
+	last                                 time.Time // time of the last answer
 	errors                               map[string]*ErrorCount
 
 	allItems, allErrors int64 // with those of the warm-up
@@ -114,7 +114,7 @@ func (r *recorder) sorted() []ErrorCount {
 	return all
 }
 
-// codeOf names a cause: the error_code of an answer, else what the connection came to.
+// codeOf names a cause: the error_code of an answer, else what happened to the connection.
 func codeOf(err error) string {
 	var answer *refusal
 	var timeout net.Error
@@ -141,13 +141,14 @@ func codeOf(err error) string {
 	return "connection_failed"
 }
 
-// corrected is a histogram of a closed loop with what it left out: while a connection waits
-// for an answer longer than its usual pace, it does not send what would have waited, too.
+// corrected returns the histogram of a closed loop with the batches that the loop left out: while
+// a connection waits for an answer longer than its usual pace, it does not send batches that would
+// have waited, too.
 func corrected(h *hdrhistogram.Histogram, pace int64) *hdrhistogram.Histogram {
 	full := newHistogram()
 	for _, bar := range h.Distribution() {
 		for waited := bar.To; bar.Count > 0 && waited > 0 && (waited == bar.To || waited >= pace); waited -= pace {
-			_ = full.RecordValues(waited, bar.Count) // it is in the range of h, which is the same
+			_ = full.RecordValues(waited, bar.Count) // in the range, which is the same as that of h
 			if pace <= 0 {
 				break
 			}

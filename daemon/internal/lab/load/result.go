@@ -14,13 +14,13 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 	Interrupted bool    `json:"interrupted,omitempty"`
 
-	// Batches and Items were answered.
+	// Batches and Items count those that were answered.
 	Batches       int64   `json:"batches"`
 	BatchesPerSec float64 `json:"batches_per_second"`
 	Items         int64   `json:"items"`
 	ItemsPerSec   float64 `json:"items_per_second"`
-	// DuplicateShare of items is what the server found, SentDuplicateShare what was sent; nil:
-	// that is not known.
+	// DuplicateShare is the share of items that the server found to be duplicates,
+	// SentDuplicateShare the share that was sent; nil: that is not known.
 	DuplicateShare     float64  `json:"duplicate_share"`
 	SentDuplicateShare *float64 `json:"sent_duplicate_share,omitempty"`
 	BytesSent          int64    `json:"bytes_sent"`
@@ -32,14 +32,14 @@ type Result struct {
 	// Latency of batches that were answered: in an open loop from when they were due, in a
 	// closed one from when they were sent.
 	Latency Latency `json:"latency_ms"`
-	// Sent (open loop) is from when they were sent, as those see it who do not wait for others.
+	// Sent (open loop) is from when they were sent, as callers see it that do not wait for others.
 	Sent *Latency `json:"sent_latency_ms,omitempty"`
 	// Corrected (closed loop) has what connections would have sent at their median pace while
 	// they waited for an answer.
 	Corrected *Latency `json:"corrected_latency_ms,omitempty"`
 
-	// Unsent (open loop) were due and not sent before the end, as all connections waited. They
-	// are in Latency, with the time that they had waited by then.
+	// Unsent (open loop) were due and not sent before the end, because all connections waited.
+	// They are in Latency, with the time that they had waited by then.
 	Unsent int64 `json:"unsent_batches,omitempty"`
 
 	Generator *Generator `json:"generator,omitempty"`
@@ -48,14 +48,14 @@ type Result struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// ErrorCount is how many batches came to an error of one kind.
+// ErrorCount is how many batches ended in an error of one kind.
 type ErrorCount struct {
 	Code    string `json:"error_code"`
 	Batches int64  `json:"batches"`
 	First   string `json:"first"`
 }
 
-// Generator is what the generator itself took.
+// Generator is what the generator itself used.
 type Generator struct {
 	CPUSeconds float64 `json:"cpu_seconds"`
 	Cores      float64 `json:"cores"` // that it kept busy
@@ -76,7 +76,7 @@ type Latency struct {
 
 // CurvePoint is a point of a curve by percentile.
 type CurvePoint struct {
-	OneIn float64 `json:"one_in"` // 100 is the percentile 99
+	OneIn float64 `json:"one_in"` // 100 is the 99th percentile
 	Value float64 `json:"ms"`
 }
 
@@ -144,10 +144,10 @@ func (r *run) result(ended time.Time) *Result {
 const (
 	mostShareOff = 0.001 // by which the share of duplicates may differ
 	mostCPU      = 0.85  // of the processors, for the generator
-	leastDelay   = 0.5   // milliseconds of the generator's own delay that are worth a word
+	leastDelay   = 0.5   // milliseconds of the generator's own delay that are worth a warning
 )
 
-// warn says what makes the result less than it seems.
+// warn adds warnings about what makes the result less meaningful than it seems.
 func (res *Result) warn(o Options, c *recorder) {
 	say := func(format string, args ...any) { res.Warnings = append(res.Warnings, fmt.Sprintf(format, args...)) }
 	if sent := res.SentDuplicateShare; sent != nil && math.Abs(res.DuplicateShare-*sent) > mostShareOff {
@@ -159,7 +159,7 @@ func (res *Result) warn(o Options, c *recorder) {
 	if d := res.Delay; d != nil && d.P99 > leastDelay && d.P99 > res.Latency.P99/10 {
 		say("the generator itself was late: one batch in a hundred was sent more than %.1f ms after it was due though its connection was free, which is in the latencies; this machine is too busy", d.P99)
 	}
-	// The last ones that are due may be late by chance.
+	// The last batches that are due may be late by chance.
 	if res.Unsent > int64(o.Connections) && res.Unsent > res.Batches/1000 {
 		say("%d batches that were due were not sent before the end, as all %d connections waited for answers: the rate is more than the daemon takes over so many connections; latencies have the time that those batches had waited", res.Unsent, o.Connections)
 	}

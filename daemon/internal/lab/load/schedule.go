@@ -24,7 +24,7 @@ func (s *schedule) at(n int64) time.Time {
 	return s.start.Add(time.Duration(float64(n) * s.every))
 }
 
-// nextDue gives the time of the next batch; false: there is none any more.
+// nextDue returns the time at which the next batch is due; false: there are no more.
 func (s *schedule) nextDue() (due time.Time, ok bool) {
 	if !s.open() {
 		now := time.Now()
@@ -40,15 +40,15 @@ func (s *schedule) nextDue() (due time.Time, ok bool) {
 	return due, true
 }
 
-// giveBack is for a batch that was taken and was not sent in time.
+// giveBack returns a batch that was taken and was not sent in time.
 func (s *schedule) giveBack(due time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.returned = append(s.returned, due)
 }
 
-// unsent calls with the time of each batch that was due before the end, which may have come
-// early, and not sent.
+// unsent passes to with the time of each batch that was due before the end and not sent. The
+// end may have come early.
 func (s *schedule) unsent(end time.Time, with func(due time.Time)) {
 	if !s.open() {
 		return
@@ -65,7 +65,7 @@ func (s *schedule) unsent(end time.Time, with func(due time.Time)) {
 	}
 }
 
-// sleepUntil waits by the runtime's timers, which may be late by a millisecond.
+// sleepUntil waits with the runtime's timers, which may be late by a millisecond.
 func sleepUntil(ctx context.Context, until time.Time) {
 	d := time.Until(until)
 	if d <= 0 {

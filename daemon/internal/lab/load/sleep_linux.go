@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timersLate is more than the runtime's timers are late: while nothing else is to be done it
-// waits in whole milliseconds, which is more than a batch takes.
+// timersLate is more than the runtime's timers are late: while there is nothing else to do, the
+// runtime waits in whole milliseconds, which is longer than a batch takes.
 const timersLate = 2 * time.Millisecond
 
-// sleepPrecisely waits by the kernel's timer, to some 50 microseconds.
+// sleepPrecisely waits with the kernel's timer, to within some 50 microseconds.
 func sleepPrecisely(ctx context.Context, until time.Time) {
 	sleepUntil(ctx, until.Add(-timersLate))
 	for ctx.Err() == nil {
@@ -20,6 +20,6 @@ func sleepPrecisely(ctx context.Context, until time.Time) {
 			return
 		}
 		left := unix.NsecToTimespec(int64(d))
-		_ = unix.Nanosleep(&left, nil) // what a signal cuts short goes on
+		_ = unix.Nanosleep(&left, nil) // if a signal cuts it short, the loop continues
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// afterLoss is how long a connection waits in a closed loop after its server was lost.
 	afterLoss = 100 * time.Millisecond
-	// drainTime is how long answers are waited for once a run was stopped.
+	// drainTime is how long the run waits for answers once it was stopped.
 	drainTime = 5 * time.Second
 )
 
@@ -43,8 +43,7 @@ func (w *worker) close() {
 	}
 }
 
-// prime makes the connection, and sends a batch of items that are new, for those that
-// follow to repeat.
+// prime makes the connection, and sends a batch of new items, which later batches can repeat.
 func (w *worker) prime(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (w *worker) try(ctx context.Context, o *outcome) (duplicates int64, err err
 			return 0, err
 		}
 	}
-	_ = w.conn.SetDeadline(time.Now().Add(w.o.Timeout)) // the exchange tells what is wrong with it
+	_ = w.conn.SetDeadline(time.Now().Add(w.o.Timeout)) // if it fails, the exchange reports what is wrong
 	stop := context.AfterFunc(ctx, hurry(w.conn, min(drainTime, w.o.Timeout)))
 	defer stop()
 	text := w.request.whole()
@@ -133,7 +132,7 @@ func (w *worker) try(ctx context.Context, o *outcome) (duplicates int64, err err
 	return duplicates, err
 }
 
-// hurry gives a connection a last while.
+// hurry returns a function that gives a connection d to finish.
 func hurry(conn net.Conn, d time.Duration) func() {
 	return func() { _ = conn.SetDeadline(time.Now().Add(d)) }
 }

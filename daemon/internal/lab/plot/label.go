@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// label writes the names of points, each where it hides neither a point nor another name. One that
-// is not beside its point is joined to it by a line, which crosses nothing either
-// if that can be.
+// label writes the names of points, each where it hides neither a point nor another name. A name
+// that is not beside its point is joined to it by a line, which crosses nothing either if
+// possible.
 func (c Chart) label(to canvas, x, y scale) {
 	type box struct{ x1, y1, x2, y2 float64 }
 	var taken []box
@@ -31,7 +31,8 @@ func (c Chart) label(to canvas, x, y scale) {
 		}
 		return true
 	}
-	// along are small boxes on the way from a point to its name; those within the point's own are left out.
+	// along returns small boxes on the way from a point to its name, without those within the
+	// point's own box.
 	along := func(px, py, qx, qy float64) (all []box) {
 		steps := math.Ceil(math.Hypot(qx-px, qy-py) / 3)
 		for i := 1.0; i < steps; i++ {
@@ -66,7 +67,8 @@ func (c Chart) label(to canvas, x, y scale) {
 						taken = append(taken, way...)
 						to.line(px, py, qx, qy, 0.7, faint)
 					}
-					// Fonts differ: what a text is wider than was thought goes away from its point.
+					// Fonts differ: a text that is wider than estimated extends away from its
+					// point.
 					anchor := 0.5
 					switch {
 					case d[0] > 0:
@@ -82,7 +84,7 @@ func (c Chart) label(to canvas, x, y scale) {
 	}
 }
 
-// textWidth is about how wide a text is in a font such as Helvetica.
+// textWidth estimates how wide a text is in a font such as Helvetica.
 func textWidth(s string, size float64) (wide float64) {
 	for _, r := range s {
 		switch {

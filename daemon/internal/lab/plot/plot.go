@@ -1,8 +1,8 @@
 // Package plot draws charts of points and lines with axes as SVG, which follows the reader's
 // light or dark scheme, or as PNG, on white.
 //
-// It is for the few charts of the laboratory: gonum/plot, which can do more, would make the
-// program, which is pushed to hosts, eight megabytes larger.
+// It is for the few charts of the laboratory: gonum/plot can do more, but would make the program,
+// which is pushed to hosts, eight megabytes larger.
 package plot
 
 import (
@@ -20,11 +20,11 @@ type Chart struct {
 	Series []Series
 }
 
-// Axis is one of a chart. Its range follows from the points.
+// Axis is an axis of a chart. Its range follows from the points.
 type Axis struct {
 	Label string
 	Log   bool
-	From  float64   `json:",omitempty"` // where it begins, if it is no logarithm and no value is below
+	From  float64   `json:",omitempty"` // where it begins, unless it is logarithmic or a value is below
 	Ticks []float64 // nil: round values
 }
 
@@ -35,7 +35,7 @@ type Series struct {
 	Line   bool // the points are joined, and not marked
 }
 
-// Joined are two series of one name: marked points, and the line through them.
+// Joined returns two series with one name: marked points, and the line through them.
 func Joined(name string, points []Point) []Series {
 	line := make([]Point, len(points))
 	for i, p := range points {
@@ -44,14 +44,14 @@ func Joined(name string, points []Point) []Series {
 	return []Series{{Name: name, Points: points}, {Points: line, Line: true}}
 }
 
-// Point has a place; with an interval if High is more than Low; with a name if Label is not "".
+// Point is a place, with an interval if High is more than Low, and a name if Label is not "".
 type Point struct {
 	X, Y      float64
 	Low, High float64 // of Y
 	Label     string
 }
 
-// Size of a picture in units of SVG, and the pixels of PNG for each.
+// The size of a picture in units of SVG, and the pixels of a PNG for each unit.
 const (
 	width, height = 900.0, 560.0
 	left, right   = 96.0, 200.0 // of the plane; the legend is on the right
@@ -59,24 +59,24 @@ const (
 	pixels        = 2
 )
 
-// canvas is drawn on. Colours are numbers of palette.
+// canvas is what a chart is drawn on. Colours are indexes into palette.
 type canvas interface {
 	line(x1, y1, x2, y2, thick float64, colour int)
 	dot(x, y, radius float64, colour int)
-	// text is written from x on, or up to it (anchor 1), or around it (0.5); y is the base line.
+	// text writes from x on (anchor 0), up to x (1) or around x (0.5); y is the baseline.
 	text(x, y, size, anchor float64, colour int, s string)
-	// upright is text from the bottom to the top, around y.
+	// upright writes text from the bottom to the top, around y.
 	upright(x, y, size float64, colour int, s string)
 	bytes() ([]byte, error)
 }
 
-// Formats of files, by the ends of their names.
+// formats are the file formats, by the endings of file names.
 var formats = map[string]func() canvas{
 	".svg": func() canvas { return newSVG() },
 	".png": func() canvas { return newPNG() },
 }
 
-// Check says what is wrong with the name of a file for a picture, nil if nothing is.
+// Check returns what is wrong with the file name of a picture; nil if nothing is.
 func Check(name string) error {
 	if formats[strings.ToLower(filepath.Ext(name))] == nil {
 		return fmt.Errorf("plot %q: want a name that ends in .png or .svg", name)
@@ -84,7 +84,7 @@ func Check(name string) error {
 	return nil
 }
 
-// Write draws into a file, PNG or SVG by its name.
+// Write draws the chart into a file, as PNG or SVG depending on its name.
 func (c Chart) Write(name string) error {
 	if err := Check(name); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (c Chart) Write(name string) error {
 	return os.WriteFile(name, picture, 0o644) //nolint:gosec // a picture for everybody
 }
 
-// SVG is the picture as text.
+// SVG returns the picture as text.
 func (c Chart) SVG() ([]byte, error) { return c.draw(newSVG()) }
 
 func (c Chart) draw(to canvas) ([]byte, error) {
@@ -130,7 +130,7 @@ func (c Chart) draw(to canvas) ([]byte, error) {
 	return to.bytes()
 }
 
-// series draws those that are lines, or those that are points.
+// series draws either the series that are lines or those that are points.
 func (c Chart) series(to canvas, x, y scale, line bool) {
 	named := 0
 	for _, s := range c.Series {

@@ -34,7 +34,8 @@ func (c Chart) scales() (x, y scale) {
 	return x, y
 }
 
-// hold widens the range to a value. What a logarithm cannot show is left out.
+// hold widens the range to include a value. Values that a logarithmic axis cannot show are left
+// out.
 func (s *scale) hold(v float64) {
 	if s.log && v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
@@ -103,7 +104,7 @@ func (s scale) ticks() []float64 {
 	return all
 }
 
-// number writes the value of a tick, as manuals write it: 0.00001, 1,000,000.
+// number writes the value of a tick as manuals write it: 0.00001, 1,000,000.
 func number(v float64) string {
 	switch size := math.Abs(v); {
 	case v != 0 && (size < 1e-7 || size >= 1e10):

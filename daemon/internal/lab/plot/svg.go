@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// The colours: of text, of what explains, of the grid, and of series, which people tell apart
-// who are colour-blind (after Okabe and Ito, Color Universal Design, 2008).
+// The colours: of text, of explanations, of the grid, and of series. Colour-blind people can tell
+// those of series apart (after Okabe and Ito, Color Universal Design, 2008).
 const (
 	ink = iota
 	faint
@@ -16,7 +16,7 @@ const (
 	colours = 6
 )
 
-// palette has each colour for light readers and for dark ones, as red, green and blue.
+// palette has each colour for the light scheme and for the dark one, as red, green and blue.
 var palette = [first + colours][2]uint32{
 	{0x1a1a1a, 0xececec}, {0x666666, 0xaaaaaa}, {0xe2e2e2, 0x383838},
 	{0x0072b2, 0x56b4e9}, {0xd55e00, 0xff8c42}, {0x009e73, 0x2fd3a4},
@@ -62,7 +62,7 @@ func (s *svg) upright(x, y, size float64, colour int, text string) {
 }
 
 func (s *svg) escaped(text string) {
-	_ = xml.EscapeText(&s.b, []byte(text)) // a buffer takes everything
+	_ = xml.EscapeText(&s.b, []byte(text)) // a buffer accepts everything
 	s.b.WriteString("</text>\n")
 }
 

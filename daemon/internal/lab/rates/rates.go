@@ -1,5 +1,5 @@
-// Package rates computes and measures how many new items Bloom filters take for seen: classic
-// ones by bits and k, ours with its blocks beside them, and ours as it fills up.
+// Package rates computes and measures how many new items Bloom filters mistake for seen ones:
+// classic filters by bits and k, ours with its blocks beside them, and ours as it fills up.
 package rates
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
 )
 
-// The classic table: bits an item, and k.
+// The classic table: bits per item, and k.
 const (
 	LeastBits, MostBits = 2, 32
 	MostK               = 8
@@ -25,13 +25,13 @@ type Cell struct {
 	K        int     `json:"k"`
 	Computed float64 `json:"computed"`
 	Measured float64 `json:"measured"`
-	Low      float64 `json:"low"` // of the interval of 95 %
+	Low      float64 `json:"low"` // of the 95 % interval
 	High     float64 `json:"high"`
 	Seen     int     `json:"taken_for_seen"`
 	Asked    int     `json:"asked"`
 }
 
-// Row is what filters with so many bits an item do.
+// Row has the results of filters with the given number of bits per item.
 type Row struct {
 	Bits     int     `json:"bits_per_item"`
 	BestK    int     `json:"best_k"` // of classic filters, 1 or more
@@ -40,13 +40,13 @@ type Row struct {
 	Blocked  Cell    `json:"blocked"` // ours
 }
 
-// Classic is the rate of a Bloom filter whose k bits of an item are independent (Bloom 1970, by
-// the usual approximation).
+// Classic returns the error rate of a Bloom filter in which the k bits of an item are independent
+// (Bloom 1970, by the usual approximation).
 func Classic(bitsPerItem float64, k int) float64 {
 	return math.Pow(-math.Expm1(-float64(k)/bitsPerItem), float64(k))
 }
 
-// BestK is the k with the least rate.
+// BestK returns the k with the lowest rate.
 func BestK(bitsPerItem float64) int {
 	k := max(1, int(bitsPerItem*math.Ln2))
 	if Classic(bitsPerItem, k+1) < Classic(bitsPerItem, k) {
@@ -55,15 +55,15 @@ func BestK(bitsPerItem float64) int {
 	return k
 }
 
-// cell tells what was measured.
+// cell makes a Cell of what was measured.
 func cell(k int, computed float64, seen, asked int) Cell {
 	c := Cell{K: k, Computed: computed, Seen: seen, Asked: asked, Measured: float64(seen) / float64(asked)}
 	c.Low, c.High = share.Interval(seen, asked)
 	return c
 }
 
-// Table measures the classic table with n items in each filter, of which asked others are asked
-// for. each is called with what is done.
+// Table measures the classic table with n items in each filter, and looks up asked other items in
+// each. each receives the progress.
 func Table(ctx context.Context, n, asked int, each func(done, of int)) ([]Row, error) {
 	in, out := keys(n, 1), keys(asked, 2)
 	var rows []Row
@@ -93,8 +93,9 @@ func Table(ctx context.Context, n, asked int, each func(done, of int)) ([]Row, e
 	return rows, nil
 }
 
-// classic fills a filter of m bits, and tells how many of out it takes for seen. The k bits are
-// those of Kirsch and Mitzenmacher (2006) in their enhanced form, from the two halves of the hash.
+// classic fills a filter of m bits with in, and returns how many of out it mistakes for seen
+// ones. The k bits are those of Kirsch and Mitzenmacher (2006) in their enhanced form, from the
+// two halves of the hash.
 func classic(m, k int, in, out []bloom.Hash) (seen int) {
 	filter := make([]uint64, m/64+1)
 	for _, key := range in {
@@ -120,10 +121,10 @@ next:
 	return seen
 }
 
-// place is a share of m bits.
+// place maps a hash to one of m bits.
 func place(a uint64, m int) uint64 { return a % uint64(m) }
 
-// Level is a filter as full as that, and what it does.
+// Level is a filter at one load, and how it performs.
 type Level struct {
 	Load  float64 `json:"load"` // items, as a share of the capacity
 	Items uint64  `json:"items"`
@@ -131,7 +132,7 @@ type Level struct {
 	Promised float64 `json:"promised"`
 }
 
-// Fill is what a filter of ours is, and does while it fills up.
+// Fill describes one of our filters, and how it performs as it fills up.
 type Fill struct {
 	Capacity    uint64  `json:"capacity"`
 	ErrorRate   float64 `json:"error_rate"`
@@ -140,17 +141,17 @@ type Fill struct {
 	Bits        uint64  `json:"bits"`
 	Bytes       uint64  `json:"bytes"`
 	BitsPerItem float64 `json:"bits_per_item"`
-	// Classic ones of the same rate, for comparison.
+	// Classic filters of the same rate, for comparison.
 	ClassicBits float64 `json:"classic_bits_per_item"`
 	ClassicK    int     `json:"classic_k"`
 	Levels      []Level `json:"levels"`
 }
 
-// Loads are how full the filter is asked.
+// Loads returns the loads at which the filter is measured.
 func Loads() []float64 { return []float64{0.25, 0.5, 1, 1.5} }
 
-// Measure fills a filter of fixed size for capacity items, in the daemon's own layout, and asks
-// for asked others at each load.
+// Measure fills a filter of fixed size for capacity items, in the daemon's own layout, and looks
+// up asked other items at each load.
 func Measure(ctx context.Context, capacity uint64, errorRate float64, asked int, each func(done, of uint64)) (Fill, error) {
 	h, err := bloom.NewHeader(capacity, errorRate, rand.Uint64(), time.Now())
 	if err != nil {
@@ -198,7 +199,7 @@ func Measure(ctx context.Context, capacity uint64, errorRate float64, asked int,
 	return f, nil
 }
 
-// keys are n random ones, the same for a seed.
+// keys returns n random keys, always the same for a seed.
 func keys(n int, seed uint64) []bloom.Hash {
 	all := make([]bloom.Hash, n)
 	fillKeys(rand.New(rand.NewPCG(seed, uint64(n))), all)
@@ -213,7 +214,7 @@ func fillKeys(random *rand.Rand, keys []bloom.Hash) {
 
 func add(m *bloom.Map, keys []bloom.Hash) { m.Add(keys, make([]bool, len(keys))) }
 
-// seen is how many of keys the map takes for seen.
+// seen returns how many of keys the map takes for seen.
 func seen(m *bloom.Map, keys []bloom.Hash) (n int) {
 	fresh := make([]bool, len(keys))
 	m.Has(keys, fresh)

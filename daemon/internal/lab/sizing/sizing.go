@@ -1,8 +1,8 @@
-// Package sizing foretells what a filter will take before it is made: memory, disk, Redis,
-// archive, the time of a start. The sizes are computed by the kinds and stores themselves; the
-// time of a start is measured with a smaller filter of the kind on this machine.
+// Package sizing predicts what a filter will take before it is created: memory, disk, Redis,
+// archive, and the time of a start. The sizes are computed by the kinds and stores themselves;
+// the time of a start is measured with a smaller filter of the kind on this machine.
 //
-// It asks no daemon and makes no filter that stays.
+// It queries no daemon and leaves no filter behind.
 package sizing
 
 import (
@@ -15,10 +15,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/footprint"
 )
 
-// ErrUnknown is wrapped where a kind does not foretell what its filters take.
+// ErrUnknown is wrapped in the error for a kind that does not predict what its filters take.
 var ErrUnknown = errors.New("does not say what its filters take")
 
-// programBytes is the resident memory of a daemon beside its filters, when it is not in the middle of a large batch: 25 to 32 MB were measured.
+// programBytes is the resident memory of a daemon beside its filters, when it is not in the
+// middle of a large batch: 25 to 32 MB were measured.
 const programBytes = 30 << 20
 
 // What the embedded store does by default.
@@ -33,21 +34,21 @@ type Plan struct {
 	Items        uint64  `json:"items"`
 	Memory       uint64  `json:"memory_bytes"`
 	PerItem      float64 `json:"memory_bytes_per_item"`
-	Resident     uint64  `json:"resident_bytes"` // of a daemon that has this filter alone; soon after a start up to 48 MiB more
+	Resident     uint64  `json:"resident_bytes"` // of a daemon that has only this filter; soon after a start up to 48 MiB more
 	Bits         *Bits   `json:"bit_map,omitempty"`
 	File         uint64  `json:"file_bytes"`
 	Journal      uint64  `json:"journal_bytes"`          // at most, while no checkpoint is late
-	JournalItem  uint64  `json:"journal_bytes_per_item"` // without heads of records
+	JournalItem  uint64  `json:"journal_bytes_per_item"` // without the heads of records
 	Disk         uint64  `json:"disk_bytes"`             // at most: while a checkpoint is written
 	Redis        uint64  `json:"redis_bytes,omitempty"`
-	Archive      uint64  `json:"archive_bytes,omitempty"` // of a version, all of whose stripes have changed
-	Mirror       uint64  `json:"mirror_bytes,omitempty"`  // of each daemon with store redis; of kind timing, if this one has accepted all items
+	Archive      uint64  `json:"archive_bytes,omitempty"` // of a version in which all stripes have changed
+	Mirror       uint64  `json:"mirror_bytes,omitempty"`  // of each daemon with store redis; for kind timing, if this daemon has accepted all items
 	Mirrored     uint64  `json:"mirrored_items,omitempty"`
 	Start        float64 `json:"start_seconds,omitempty"`         // right after a checkpoint, files in the cache
 	StartLongest float64 `json:"start_longest_seconds,omitempty"` // with the longest journal
 }
 
-// Bits are what a plan says of a bit-map.
+// Bits are what a plan says about a bit-map.
 type Bits struct {
 	Capacity       uint64  `json:"capacity"`
 	ErrorRate      float64 `json:"error_rate"`
@@ -60,10 +61,11 @@ type Bits struct {
 	FalsePositives float64 `json:"false_positive_rate"` // expected with that many items
 }
 
-// Settings of a daemon that a plan is for: checkpoint_bytes and redis.mirror_bytes, 0: mirrors are whole.
+// Settings are the settings of the daemon that a plan is for: checkpoint_bytes and
+// redis.mirror_bytes, 0: mirrors are whole.
 type Settings struct{ Checkpoint, Mirror uint64 }
 
-// New plans a filter. Its spec is complete.
+// New plans a filter. Its spec must be complete.
 func New(spec engine.Spec, contents kind.Contents, of Settings) (Plan, error) {
 	if contents.Items == 0 {
 		return Plan{}, errors.New("no items: want 1 or more")
@@ -96,8 +98,8 @@ func New(spec engine.Spec, contents kind.Contents, of Settings) (Plan, error) {
 	return p, nil
 }
 
-// journalOf is the room of a journal that is due for a checkpoint at so many bytes, with the
-// segment that is written and the one that is made ahead.
+// journalOf returns the space of a journal for which a checkpoint is due at so many bytes, with
+// the segment that is being written and the one that is made ahead.
 func journalOf(entries, due uint64) uint64 {
 	segment := min(segmentBytes, 2*max(firstSegment, entries)) // each is twice the one before
 	return min(entries, due) + 2*segment

@@ -21,17 +21,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// rounds of a measurement, of which the quickest counts: what else the machine does makes some
-// of them longer, and the first has memory to itself that the process never had before.
+// rounds is how often something is measured; the quickest round counts. Other work of the machine
+// makes some rounds longer, and the first one uses memory that the process never had before.
 const rounds = 5
 
-// programStart is what a daemon takes to start beside its filters: 10 to 80 ms of processor time were measured.
+// programStart is how long a daemon takes to start, without its filters: 10 to 80 ms of processor
+// time were measured.
 const programStart = 0.05
 
-// MeasureStart adds to a plan how long a start takes, from right after a checkpoint to the longest
-// journal, which a clean stop leaves as a crash does: a smaller filter of the kind is filled
-// with at most sample items, written to a file in dir, read back some times, and given a journal.
-// The file is in the cache of the system, and removed at the end.
+// MeasureStart adds to a plan how long a start takes, from one right after a checkpoint to one
+// with the longest journal, which a clean stop leaves just as a crash does. It fills a smaller
+// filter of the kind with at most sample items, writes it to a file in dir, reads it several
+// times, and replays a journal each time. The file is in the cache of the system, and is removed
+// at the end.
 func MeasureStart(ctx context.Context, p *Plan, spec engine.Spec, contents kind.Contents, sample uint64, dir string) error {
 	k, err := kinds.Of(spec.Kind)
 	if err != nil {
@@ -78,7 +80,7 @@ func MeasureStart(ctx context.Context, p *Plan, spec engine.Spec, contents kind.
 	return nil
 }
 
-// start is how many seconds it takes to read a filter, and to replay a journal.
+// start returns how many seconds it takes to read a filter, and to replay a journal.
 func start(ctx context.Context, k kind.Kind, spec engine.Spec, path string, clock timing.Clock, log []bloom.Hash) (reading, replaying float64, err error) {
 	began := time.Now()
 	m, _, err := k.Read(spec, path, clock)
@@ -101,7 +103,7 @@ func start(ctx context.Context, k kind.Kind, spec engine.Spec, path string, cloc
 	return reading, time.Since(began).Seconds(), nil
 }
 
-// made is a filter like spec, made for n items where the kind is made for a number.
+// made returns a spec like spec, with a capacity of n items if the kind has a capacity.
 func made(spec engine.Spec, n uint64) engine.Spec {
 	const capacity = "capacity"
 	if k, _ := configs.KindOf(spec.Kind); k.Has(capacity) {

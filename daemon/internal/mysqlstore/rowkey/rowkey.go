@@ -1,5 +1,5 @@
-// Package rowkey writes the keys of items as SQL has them, reads them from rows, and puts those of a
-// batch into the order of the rows. It asks no server.
+// Package rowkey writes the keys of items in SQL, reads them from rows, and sorts those of a
+// batch in the order of the rows. It contacts no server.
 package rowkey
 
 import (
@@ -18,10 +18,10 @@ const Bytes = 64
 // Ordered is a batch: each of its keys once, in order.
 type Ordered struct {
 	Keys  []bloom.Hash
-	First []int // where the caller has each
+	First []int // the index of each in the caller's slice
 }
 
-// Order makes it of keys, equal ones among them.
+// Order makes an Ordered from keys, which may contain duplicates.
 func Order(keys []bloom.Hash) Ordered {
 	at := make([]int, len(keys))
 	for i := range at {
@@ -39,7 +39,8 @@ func Order(keys []bloom.Hash) Ordered {
 // Compare is the order of the rows.
 func Compare(a, b bloom.Hash) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo)) }
 
-// Find is where a key that the server has named stands; -1: nowhere.
+// Find returns the caller's index of a key in a row from the server; -1: the batch does not have
+// it.
 func (o Ordered) Find(row []byte) int {
 	key, ok := Of(row)
 	i, found := slices.BinarySearchFunc(o.Keys, key, Compare)
@@ -49,7 +50,7 @@ func (o Ordered) Find(row []byte) int {
 	return o.First[i]
 }
 
-// Of is the key that the server has named.
+// Of returns the key in a row from the server.
 func Of(row []byte) (key bloom.Hash, ok bool) {
 	if len(row) != 16 {
 		return key, false
@@ -57,7 +58,7 @@ func Of(row []byte) (key bloom.Hash, ok bool) {
 	return bloom.Hash{Hi: binary.BigEndian.Uint64(row), Lo: binary.BigEndian.Uint64(row[8:])}, true
 }
 
-// Append appends a key as SQL has it.
+// Append appends a key as a literal of SQL.
 func Append(b []byte, key bloom.Hash) []byte {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:], key.Hi)
@@ -65,7 +66,7 @@ func Append(b []byte, key bloom.Hash) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), raw[:]), '\'')
 }
 
-// AppendList appends a list of keys, as IN has it.
+// AppendList appends a list of keys, as IN expects it.
 func AppendList(b []byte, keys []bloom.Hash) []byte {
 	for i, key := range keys {
 		b = Append(append(b, "(,"[min(i, 1)]), key)
@@ -73,7 +74,7 @@ func AppendList(b []byte, keys []bloom.Hash) []byte {
 	return append(b, ')')
 }
 
-// AppendNumbers appends a list of numbers, as IN has it.
+// AppendNumbers appends a list of numbers, as IN expects it.
 func AppendNumbers(b []byte, numbers []uint64) []byte {
 	for i, n := range numbers {
 		b = strconv.AppendUint(append(b, "(,"[min(i, 1)]), n, 10)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// openFiles is how many files this process may have open; 0: not known, or any number. Go has
+// openFiles returns how many files this process may have open; 0: unknown, or unlimited. Go has
 // raised the soft limit to the hard one.
 func openFiles() int {
 	var limit syscall.Rlimit

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// New makes the log of a program. The least level that is logged is debug, info, warn or error.
+// New makes the log of a program. The lowest level that is logged is debug, info, warn or error.
 // The format is text, json or auto: text on a terminal and in systemd's journal, otherwise json.
 func New(out *os.File, level, format string) *slog.Logger {
 	var least slog.Level

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// verify lets systemd read the units before they are installed.
+// verify has systemd check the units before they are installed.
 func (h *unitHost) verify(ctx context.Context, files []systemd.File) error {
 	dir, err := os.MkdirTemp("", h.program.Name+"-units-")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// together is for how many items of a stripe one BITFIELD asks. Four take Redis a tenth to a fifth less
-// time than one each; more win nothing more.
+// together is for how many items of a stripe one BITFIELD asks. Four at a time take Redis a tenth
+// to a fifth less time than one each; more gain nothing further.
 const together = 4
 
 // question is a BITFIELD for some items of a stripe: it reads the stripe's head, and sets (or
@@ -24,7 +24,7 @@ type question struct {
 	items [together]item
 }
 
-// item is one that a question is for.
+// item is one of the items of a question.
 type item struct {
 	index int // in the batch
 	bits  int // that are asked for
@@ -34,8 +34,8 @@ type item struct {
 // decides.
 const moved servers.Verdict = -1
 
-// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
-// second time every item would look seen.
+// NoRetry keeps go-redis from resending a pipeline whose replies were lost: the second time,
+// every item would look seen.
 func (*question) NoRetry() bool { return true }
 
 // each calls do for each item, with its verdict and how many of its bits were 0.
@@ -74,7 +74,7 @@ func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned u
 }
 
 // decide asks Redis about the items that the mirrors lack: op is set, or get to look only. It
-// sets the verdicts of those, also of some when it returns an error.
+// sets the verdicts of those items, and of some of them even when it returns an error.
 func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.Verdict, op string) error {
 	missing := make([]uint8, len(keys))
 	layers := s.layers()
@@ -102,9 +102,9 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 	}
 }
 
-// decideIn is decide for the layer l. It returns the items of which the next one decides. first
-// tells that no layer before it was asked: an item that was set in one is in doubt until a
-// later one has decided.
+// decideIn is decide for the layer l. It returns the items on which the next layer decides. first
+// tells that no earlier layer was asked: an item that was set in one is in doubt until a later
+// one has decided.
 func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string, verdicts []servers.Verdict, first bool) (again []int, err error) {
 	questions, err := s.sendQuestions(ctx, l, keys, missing, op)
 	var decided []bloom.Hash
@@ -144,7 +144,7 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 }
 
 // sendQuestions sends the questions of a batch in pieces, and stops after the first that fails.
-// Those that were not sent have no verdict but undone.
+// Questions that were not sent have only the verdict undone.
 func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string) ([]question, error) {
 	questions := l.questions(ctx, keys, missing, op)
 	const most = servers.PieceItems / together
@@ -175,7 +175,7 @@ func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, mi
 	return questions, nil
 }
 
-// questions are those about the items of which the mirror lacks bits, those of a stripe together.
+// questions returns those about the items of which the mirror lacks bits, grouped by stripe.
 func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint8, op string) []question {
 	order, total := l.inOrder(keys, missing)
 	size := 3 // an argument of a bit: get u1 OFFSET, set u1 OFFSET 1
@@ -212,8 +212,8 @@ func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint
 // placed is an item of a batch and its stripe.
 type placed struct{ stripe, index int }
 
-// inOrder are the items of which bits are missing, by stripe and within it in order, and how many
-// bits that are.
+// inOrder returns the items of which bits are missing, by stripe and in order within each, and
+// the number of these bits.
 func (l *layer) inOrder(keys []bloom.Hash, missing []uint8) (order []placed, total int) {
 	ends := make([]int, len(l.keys)+1)
 	n := 0

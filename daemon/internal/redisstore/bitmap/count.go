@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// counts is how many bits are set in each stripe in Redis, when last asked, and what this daemon has
-// set since if it does not mirror them.
+// counts is how many bits were set in each stripe when Redis was last asked, and what this daemon
+// has set since if it does not mirror them.
 type counts struct {
 	mu     sync.Mutex
 	of     map[int]uint64
@@ -44,7 +44,7 @@ func (c *counts) sum() uint64 {
 	return c.total
 }
 
-// next is the stripe that is to be counted now.
+// next returns the stripe to count now.
 func (c *counts) next(stripes int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,17 +15,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
 
-// layer is a bit-map in Redis and its mirror: one of several of a filter that grows, or all of
-// a filter that does not.
+// layer is a bit-map in Redis and its mirror: one of several layers of a filter that grows, or
+// the only one of a filter that does not.
 //
-// While a layer is open its test-and-set decides what is new. When it is full the next layer
-// is made, and then each stripe of this one is closed: its head changes. A BITFIELD reads the
-// head with the bits, at one moment, so whoever finds a stripe closed knows all that was
-// decided there, and goes on to the next layer, which decides from then on. So daemons need
-// not agree on when a filter grows, and one that has not heard of it finds out by asking.
+// While a layer is open its test-and-set decides what is new. When it is full the next layer is
+// made, and then each stripe of this one is closed: its head changes. A BITFIELD reads the head
+// with the bits, at one moment, so a daemon that finds a stripe closed knows all that was decided
+// there, and goes on to the next layer, which decides from then on. So daemons need not agree on
+// when a filter grows, and a daemon that has not heard of it finds out by asking.
 //
-// A BITFIELD on a closed stripe still sets bits, of an item of which the next layer decides;
-// they make it look seen to those who look at this layer later, as it then is.
+// A BITFIELD on a closed stripe still sets the bits of an item on which the next layer decides;
+// they make the item look seen to daemons that look at this layer later, and it is seen by then.
 type layer struct {
 	n         int
 	header    bloom.Header // of this layer alone
@@ -36,11 +36,11 @@ type layer struct {
 
 	head, closedHead []byte
 	open, closed     int64       // the heads as BITFIELD GET i64 reads them
-	fullAt           uint64      // bits that items of its capacity set
+	fullAt           uint64      // bits that are set by as many items as its capacity
 	isClosed         atomic.Bool // all stripes are closed, and a whole mirror has what was decided there
 }
 
-// newLayer is layer n of the filter e, with nothing in its mirror.
+// newLayer returns layer n of the filter e, with nothing in its mirror.
 func newLayer(mirrors *budget.Budget, e registry.Entry, n int) (*layer, error) {
 	l := &layer{n: n}
 	l.header = e.Header
@@ -62,7 +62,7 @@ func newLayer(mirrors *budget.Budget, e registry.Entry, n int) (*layer, error) {
 	return l, nil
 }
 
-// fill is that of the mirror or of Redis, whichever has more.
+// fill returns the fill of the mirror or of Redis, whichever has more.
 func (l *layer) fill() bloom.Fill {
 	fill := l.header.Fill(l.mirror.Ones())
 	if shared := l.header.Fill(l.counts.sum()); shared.Ratio > fill.Ratio {
@@ -71,10 +71,10 @@ func (l *layer) fill() bloom.Fill {
 	return fill
 }
 
-// full tells whether a further layer is due.
+// full reports whether a further layer is due.
 func (l *layer) full() bool { return max(l.mirror.Ones(), l.counts.sum()) >= l.fullAt }
 
-// present is the head that the stripes of the layer are known to have.
+// present returns the head that the stripes of the layer are known to have.
 func (l *layer) present() []byte {
 	if l.isClosed.Load() {
 		return l.closedHead
@@ -82,9 +82,9 @@ func (l *layer) present() []byte {
 	return l.head
 }
 
-// A stripe's key begins with a mark and a checksum of the layer's header, so that it belongs
-// to this map and generation and no other. The mark of a closed stripe has all bits of the
-// other one: or-ed, closed it stays.
+// The value of a stripe's key begins with a mark and a checksum of the layer's header, so that it
+// belongs to this map and generation only. The mark of a closed stripe has all bits of the other
+// mark, so that it stays closed when they are or-ed.
 const (
 	headBytes  = 8
 	openMark   = "URIS"
@@ -98,7 +98,7 @@ func head(mark string, h bloom.Header) []byte {
 
 func headNumber(head []byte) int64 { return int64(binary.BigEndian.Uint64(head)) }
 
-// closeStripe gives the stripe in KEYS[1] another head, ARGV[2], if it has that of ARGV[1].
+// closeStripe gives the stripe in KEYS[1] the head ARGV[2], if it has the head ARGV[1].
 var closeStripe = redis.NewScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, 7)
 if head == ARGV[2] then return 1 end
@@ -107,7 +107,7 @@ redis.call('SETRANGE', KEYS[1], 0, ARGV[2])
 return 1
 `)
 
-// grow is the layer after l, which is closed and learned when it returns.
+// grow returns the layer after l; l is closed and learned when it returns.
 func (s *Set) grow(ctx context.Context, l *layer) (*layer, error) {
 	s.growing.Lock()
 	defer s.growing.Unlock()
@@ -131,9 +131,9 @@ func (s *Set) grow(ctx context.Context, l *layer) (*layer, error) {
 }
 
 // close lays the stripes of next, closes those of l, and reads what was decided in them. It may
-// be repeated, and begun by several daemons. Stripes are closed in their order, and when all of
-// the next layer are there: one that is missing after that is lost, and must not be laid as if
-// it were new.
+// be repeated, and begun by several daemons. Stripes are closed in their order, and only when all
+// stripes of the next layer exist: one that is missing after that is lost, and must not be laid
+// as if it were new.
 func (s *Set) close(ctx context.Context, l, next *layer) error {
 	begun, err := s.hasClosed(ctx, l)
 	if err != nil {
@@ -159,17 +159,17 @@ func (s *Set) close(ctx context.Context, l, next *layer) error {
 	return s.read(ctx, l)
 }
 
-// hasClosed tells whether a daemon has begun to close the stripes of l.
+// hasClosed reports whether a daemon has begun to close the stripes of l.
 func (s *Set) hasClosed(ctx context.Context, l *layer) (bool, error) {
 	head, err := s.Servers.Admin.GetRange(ctx, l.keys[0], 0, headBytes-1).Result()
 	return head == string(l.closedHead), err
 }
 
-// smallPart is the least part of a batch after which a layer may be added.
+// smallPart is the smallest part of a batch after which a layer may be added.
 const smallPart = 1000
 
-// growIfFull adds the layer that is due, and tells how many of n items may be added before the
-// next look: a 32nd of what the layer is made for, which the margin of its size covers.
+// growIfFull adds the layer that is due, and returns how many of n items may be added before the
+// next check: a 32nd of what the layer is made for, which the margin of its size covers.
 func (s *Set) growIfFull(ctx context.Context, n int) (part int, err error) {
 	layers := s.layers()
 	last := layers[len(layers)-1]
@@ -210,7 +210,7 @@ func (s *Set) followGrowth(ctx context.Context) error {
 	}
 }
 
-// firstStripe is the first one of layer n among all.
+// firstStripe returns the number of the first stripe of layer n among all stripes.
 func firstStripe(e registry.Entry, n int) (first int) {
 	for i := range n {
 		first += e.Header.Layer(i).Stripes()
@@ -223,8 +223,8 @@ type Layered struct{ *Set }
 
 var _ engine.Layered = Layered{}
 
-// Memory implements engine.Growing: what is mirrored whole, with the layer that is due. What is
-// not has a bound of its own.
+// Memory implements engine.Growing: of what is mirrored whole, with the layer that is due. What
+// is not mirrored whole has a bound of its own.
 func (s Layered) Memory() (bytes uint64) {
 	layers := s.layers()
 	for _, l := range layers {
@@ -239,7 +239,7 @@ func (s Layered) Memory() (bytes uint64) {
 	return bytes
 }
 
-// Layers describes each layer; of a filter that does not grow there is one.
+// Layers describes each layer; a filter that does not grow has one.
 func (s *Set) Layers() (all []bloom.Layer) {
 	for _, l := range s.layers() {
 		all = append(all, bloom.Layer{Header: l.header, Fill: l.fill()})

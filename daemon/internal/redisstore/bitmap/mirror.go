@@ -16,9 +16,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// mirror has what a daemon knows to be in a layer in Redis, and nothing else. It is whole: all
-// bits that this daemon has heard of; or, if redis.mirror_bytes does not suffice for that,
-// partial: the items that were asked for last.
+// mirror has what a daemon knows to be in a layer in Redis, and nothing else. It is either whole,
+// with all bits that this daemon has heard of, or, if redis.mirror_bytes does not suffice for
+// that, partial, with the items that were asked for last.
 type mirror interface {
 	// Missing sets missing[i] to the words in which the bit of keys[i] is not known to be set.
 	Missing(keys []bloom.Hash, missing []uint8)
@@ -35,7 +35,7 @@ type mirror interface {
 	Close() error
 }
 
-// newMirror is that of layer n of the filter e, whose header is h.
+// newMirror returns the mirror of layer n of the filter e, whose header is h.
 func newMirror(mirrors *budget.Budget, e registry.Entry, n int, h bloom.Header) (mirror, error) {
 	if mirrors.TakeWhole(h.Bytes()) {
 		var bits *bloom.Map
@@ -87,7 +87,7 @@ func (m *partialMirror) Ones() uint64  { return 0 }
 func (m *partialMirror) whole() bool   { return false }
 func (m *partialMirror) adjust() error { return m.Adjust() }
 
-// MergeStripe only says what is wrong: of which items the bits are is not known.
+// MergeStripe only returns what is wrong: it is not known to which items the bits belong.
 func (m *partialMirror) MergeStripe(i int, data []byte) error {
 	if i < 0 || i >= m.header.Stripes() || len(data) != m.header.StripeSize(i) {
 		return fmt.Errorf("%w: stripe %d of %d bytes: it is none of %d stripes", bloom.ErrCorrupt, i, len(data), m.header.Stripes())
@@ -136,7 +136,7 @@ func (l *layer) merge(i int, data []byte) error {
 	return l.mirror.MergeStripe(i, data)
 }
 
-// byStripe sorts keys.
+// byStripe groups keys by stripe.
 func (l *layer) byStripe(keys []bloom.Hash) map[int][]bloom.Hash {
 	by := map[int][]bloom.Hash{}
 	for _, key := range keys {
@@ -146,10 +146,10 @@ func (l *layer) byStripe(keys []bloom.Hash) map[int][]bloom.Hash {
 	return by
 }
 
-// lookedAt is how many stripes are looked at in one round trip.
+// lookedAt is how many stripes are checked in one round trip.
 const lookedAt = 64
 
-// look is read for a layer whose mirror is partial: it makes sure that all stripes are there, and has
+// look is read for a layer whose mirror is partial: it makes sure that all stripes exist, and has
 // their bits counted.
 func (s *Set) look(ctx context.Context, l *layer) (lost error) {
 	for start := 0; start < len(l.keys); start += lookedAt {
@@ -190,9 +190,10 @@ func (s *Set) look(ctx context.Context, l *layer) (lost error) {
 	return lost
 }
 
-// findClosed clears missing for those of keys that a closed layer has. Of layers that are mirrored
-// whole the mirror says so; of others Redis is asked, of which nothing can change any more what
-// was decided there. So it need not be at the moment at which the last layer decides.
+// findClosed clears missing for those of keys that a closed layer has. For layers that are
+// mirrored whole, the mirror says so; for others, Redis is asked. What was decided in a closed
+// layer cannot change any more, so this need not happen at the moment when the last layer
+// decides.
 func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash, missing []uint8) error {
 	words := make([]uint8, len(keys))
 	if len(closed) == 0 {

@@ -26,7 +26,7 @@ func keyOf(member string) (key bloom.Hash, ok bool) {
 	return bloom.Hash{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// PublishUnacked puts what this daemon holds into the set in Redis, and says to the others
+// PublishUnacked puts what this daemon holds into the set in Redis, and tells the other daemons
 // that there is something to read. It may be repeated.
 func (s *Set) PublishUnacked(ctx context.Context, c redis.UniversalClient) error {
 	if s.unacked.size.Load() == 0 && len(s.unacked.all()) == 0 {
@@ -54,7 +54,7 @@ func (s *Set) PublishUnacked(ctx context.Context, c redis.UniversalClient) error
 	return nil
 }
 
-// RefreshUnacked reads the set in Redis into the copy.
+// RefreshUnacked reads the set in Redis into this daemon's copy.
 func (s *Set) RefreshUnacked(ctx context.Context) error {
 	members, err := s.Servers.Admin.SMembers(ctx, s.unackedKey).Result()
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *claim) verdict() servers.Verdict {
 	return servers.Seen
 }
 
-// askUnacked sends op, SREM or SISMEMBER, for those of keys that shared names.
+// askUnacked sends op, SREM or SISMEMBER, for those of keys whose indexes are in shared.
 func (s *Set) askUnacked(ctx context.Context, op string, keys []bloom.Hash, shared []int) ([]claim, error) {
 	if len(shared) == 0 {
 		return nil, nil
@@ -114,8 +114,8 @@ func (s *Set) askUnacked(ctx context.Context, op string, keys []bloom.Hash, shar
 	return claims, err
 }
 
-// takeUnacked sets isNew for those of keys that are unacknowledged, and now given out.
-// On an error the items that this call took, or may have taken, are in the claims.
+// takeUnacked sets isNew for those of keys that are unacknowledged, and are given out now. On an
+// error the items that this call took, or may have taken, are in the claims.
 func (s *Set) takeUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) ([]claim, error) {
 	if s.unacked.size.Load() == 0 {
 		return nil, nil
@@ -138,7 +138,7 @@ func (s *Set) takeUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) 
 	return claims, nil
 }
 
-// hasUnacked is takeUnacked for those who only look.
+// hasUnacked is like takeUnacked, but only looks.
 func (s *Set) hasUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if s.unacked.size.Load() == 0 {
 		return nil
@@ -155,7 +155,7 @@ func (s *Set) hasUnacked(ctx context.Context, keys []bloom.Hash, isNew []bool) e
 	return nil
 }
 
-// Unacknowledge keeps items that nobody was told of, and wakes who publishes them.
+// Unacknowledge keeps items that no caller was told of, and wakes the publisher.
 func (s *Set) Unacknowledge(keys []bloom.Hash) {
 	if left := s.unacked.hold(keys); left > 0 {
 		s.Log.Error("more items are unacknowledged than can be kept; those beyond will look seen", "filter", s.Spec.Name, "items", left)
@@ -169,7 +169,7 @@ func (s *Set) Unacknowledge(keys []bloom.Hash) {
 // ForgetUnacked implements filter.Unacknowledging.
 func (s *Set) ForgetUnacked() int { return s.unacked.forget() }
 
-// notAsked are claims that were not sent.
+// notAsked returns claims that were not sent.
 func notAsked(shared []int) []claim {
 	claims := make([]claim, len(shared))
 	for k, i := range shared {

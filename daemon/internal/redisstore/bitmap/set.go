@@ -1,5 +1,5 @@
-// Package bitmap has filters of the kind bloom in Redis: batches of test-and-sets, the stripes
-// of the bit-map and the mirror of them, and the items that were set and no caller was told of.
+// Package bitmap has filters of the kind bloom in Redis: batches of test-and-sets, the stripes of
+// the bit-map and their mirror, and the items that were set but that no caller was told of.
 package bitmap
 
 import (
@@ -18,19 +18,19 @@ import (
 
 // Set is a filter of the kind bloom: its bits are in Redis, and each layer has a mirror of those
 // that this daemon knows to be set there, or of the items that were asked for last. A key that
-// the mirror has is a duplicate, and
-// does not travel; of another key only the bits travel that the mirror lacks. The mirror
-// learns after the reply, never before: so it has nothing that Redis has not acknowledged.
+// the mirror has is a duplicate, and is not sent; of another key only the bits are sent that the
+// mirror lacks. The mirror learns after the reply, never before, so it has nothing that Redis has
+// not acknowledged.
 type Set struct {
 	filter.Common
 	growing sync.Mutex               // held while a layer is added
-	all     atomic.Pointer[[]*layer] // of which the last one decides what is new
+	all     atomic.Pointer[[]*layer] // the last one decides what is new
 
 	unacked    unacked
 	unackedKey string // of the set that all daemons share
 
 	writtenBack  atomic.Pointer[time.Time]
-	mergedClosed atomic.Bool // the archive was merged into a closed layer, and it is not committed
+	mergedClosed atomic.Bool // the archive was merged into a closed layer, and that is not committed
 }
 
 var (
@@ -43,7 +43,7 @@ var (
 	_ filter.Filter          = (*Set)(nil)
 )
 
-// New is the filter of an entry, without anything in it.
+// New returns the filter of an entry, without anything in it.
 func New(l *filter.Link, e registry.Entry) (*Set, error) {
 	first, err := newLayer(l.Mirrors, e, 0)
 	if err != nil {
@@ -56,7 +56,7 @@ func New(l *filter.Link, e registry.Entry) (*Set, error) {
 
 func (s *Set) layers() []*layer { return *s.all.Load() }
 
-// StripeKeys are the keys of the stripes in Redis.
+// StripeKeys returns the keys of the stripes in Redis.
 func (s *Set) StripeKeys() (keys []string) {
 	for _, l := range s.layers() {
 		keys = append(keys, l.keys...)
@@ -75,7 +75,8 @@ func (s *Set) Free() error {
 
 // Add implements engine.Set.
 //
-// A caller who hangs up does not stop it: a batch that was sent is to be known.
+// A caller that hangs up does not stop it: the outcome of a batch that was sent must become
+// known.
 func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, error) {
 	if err := s.Enter(); err != nil {
 		return 0, err
@@ -114,9 +115,9 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 	return n, nil
 }
 
-// broken sorts out a batch that failed. Items that were new, and of which nobody is told
-// now, are unacknowledged; of those whose reply was lost this cannot be known. Only where
-// there are neither was nothing remembered.
+// broken sorts out a batch that failed. Items that were new, but of which no caller is told now,
+// are unacknowledged; of those whose reply was lost this cannot be known. Only if there are
+// neither was nothing remembered.
 func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdicts []servers.Verdict, claims []claim, err error) error {
 	var untold, shared []bloom.Hash
 	unsure := 0

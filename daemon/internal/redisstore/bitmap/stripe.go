@@ -14,10 +14,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
 
-// merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without
-// a head was made by test-and-sets after Redis had lost it; nobody was given their
-// replies, so it is replaced, not or-ed. ARGV: the head of an open and of a closed one, and 1
-// where a stripe of another map is to be replaced as well. Returns 1: or-ed, 0: was not there, -1: another map's,
+// merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without a head
+// was made by test-and-sets after Redis had lost it; no caller was given their replies, so it is
+// replaced, not or-ed. ARGV: the heads of an open and of a closed stripe, and 1 if a stripe of
+// another map is to be replaced as well. Returns 1: or-ed, 0: did not exist, -1: another map's,
 // -2: not ours.
 var merge = redis.NewScript(`
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -37,11 +37,11 @@ redis.call('PERSIST', KEYS[1])
 return 0
 `)
 
-// tmpTTL removes what a daemon left that died in the middle of a merge.
+// tmpTTL removes what a daemon has left that died in the middle of a merge.
 const tmpTTL = 5 * time.Minute
 
-// putStripe ors data, the bytes of stripe i of l, into Redis; nil data makes sure that the
-// stripe is there. It tells whether it was not.
+// putStripe ors data, the bytes of stripe i of l, into Redis; nil data makes sure that the stripe
+// exists. It reports whether the stripe was missing.
 func (s *Set) putStripe(ctx context.Context, l *layer, i int, data []byte, replace bool) (gone bool, err error) {
 	key := l.keys[i]
 	// Of this call alone: a restore may put in the same stripe that is being resynced.
@@ -86,7 +86,7 @@ func (s *Set) getStripe(ctx context.Context, l *layer, i int, buf []byte) ([]byt
 	return buf, nil
 }
 
-// checkStripe says what is wrong with stripe i, which has such a head and length in Redis.
+// checkStripe returns what is wrong with stripe i, which has this head and length in Redis.
 func (l *layer) checkStripe(i int, head string, length int) error {
 	key, size := l.keys[i], l.header.StripeSize(i)
 	switch {
@@ -152,8 +152,8 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 }
 
 // Commit implements engine.BitMap: what was merged is in Redis. But the other daemons do not ask
-// Redis about closed layers; a resync, of which the end is waited for, makes them read these
-// again. One that is under way does not do: others may have read them before.
+// Redis about closed layers; a resync makes them read these again, and Commit waits for its end.
+// A resync that is already under way does not suffice: others may have read them before.
 func (s *Set) Commit(ctx context.Context) error {
 	if !s.mergedClosed.Swap(false) {
 		return nil
@@ -186,7 +186,7 @@ func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	if err := s.followGrowth(ctx); err != nil && !errors.Is(err, insync.ErrLost) {
 		return false, err
 	}
-	layers := s.layers() // all others are learned; where one had lost a stripe Resync adds what follows it
+	layers := s.layers() // all others are learned; if one has lost a stripe, Resync adds what follows it
 	l := layers[len(layers)-1]
 	if err := s.read(ctx, l); errors.Is(err, insync.ErrLost) {
 		lost = true
@@ -196,8 +196,8 @@ func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	return lost, s.RefreshUnacked(ctx)
 }
 
-// read puts what Redis has of the layer into its mirror, if that is a whole one. Stripes that are
-// lost are left out, and then it returns insync.ErrLost.
+// read puts what Redis has of the layer into its mirror, if that is whole. Stripes that are lost
+// are left out, and it then returns insync.ErrLost.
 func (s *Set) read(ctx context.Context, l *layer) (lost error) {
 	if !l.mirror.whole() {
 		return s.look(ctx, l)
@@ -219,7 +219,7 @@ func (s *Set) read(ctx context.Context, l *layer) (lost error) {
 	return lost
 }
 
-// Lay implements filter.Filter: all stripes are there.
+// Lay implements filter.Filter: it makes sure that all stripes exist.
 func (s *Set) Lay(ctx context.Context) error {
 	l := s.layers()[0]
 	for i := range l.keys {
@@ -245,8 +245,8 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 		return false, nil // dropped meanwhile
 	}
 	defer s.Use.RUnlock()
-	// Unacknowledged items are new for who finds them in the set, and for nobody else: their
-	// bits may have been lost.
+	// Unacknowledged items are new for the daemon that finds them in the set, and for no other:
+	// their bits may have been lost.
 	layers := s.layers()
 	last := layers[len(layers)-1]
 	held := last.byStripe(s.unacked.all())
@@ -270,9 +270,10 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	return gone, s.PublishUnacked(ctx, s.Servers.Admin)
 }
 
-// Relearn implements filter.Mirrored: of closed layers the mirror decides without asking Redis,
-// so it must have what the others have put back there, and what they know to be closed must
-// be closed here. It adds no layer before they have: that would learn a layer that lacks items.
+// Relearn implements filter.Mirrored: for closed layers the mirror decides without asking Redis,
+// so it must have what the others have put back into them, and what they know to be closed must
+// be closed here. It adds no layer before the others have put everything back: that would learn a
+// layer that lacks items.
 func (s *Set) Relearn(ctx context.Context) error {
 	if s.Enter() != nil {
 		return nil // dropped meanwhile

@@ -1,4 +1,4 @@
-// Package budget divides the memory that mirrors may take of this machine, redis.mirror_bytes,
+// Package budget divides the memory of this machine that mirrors may take, redis.mirror_bytes,
 // among the filters of a daemon. It knows no mirror, only how large they are.
 package budget
 
@@ -23,8 +23,8 @@ type Budget struct {
 	exact  uint64 // filters without a bit-map
 }
 
-// New is the budget of a daemon; 0: without a bound. An exact filter gets exactMost at most; 0: no
-// such bound.
+// New returns the budget of a daemon; bytes 0: without a bound. An exact filter gets exactMost at
+// most; 0: no such bound.
 func New(bytes, exactMost uint64) *Budget {
 	if exactMost == 0 {
 		exactMost = math.MaxUint64
@@ -32,11 +32,11 @@ func New(bytes, exactMost uint64) *Budget {
 	return &Budget{bytes: bytes, exactMost: exactMost, parts: map[*Part]bool{}}
 }
 
-// Bounded tells whether there is a bound.
+// Bounded reports whether there is a bound.
 func (b *Budget) Bounded() bool { return b.bytes > 0 }
 
-// TakeWhole tells whether a bit-map may be mirrored whole: small ones are, as long as an eighth of
-// the budget is left for the others. GiveWhole gives back what was taken.
+// TakeWhole reports whether a bit-map may be mirrored whole: small ones are, as long as an eighth
+// of the budget is left for the others. GiveWhole gives back what was taken.
 func (b *Budget) TakeWhole(bytes uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,17 +56,17 @@ func (b *Budget) GiveWhole(bytes uint64) {
 	b.divide()
 }
 
-// Part is what one mirror has that is not whole.
+// Part is what a mirror that is not whole has.
 type Part struct {
 	of     *Budget
 	weight uint64
 	resize func(bytes uint64)
 }
 
-// BitMap is the part of a bit-map of weight bytes, and Exact that of a filter without one. What
-// bit-maps that are mirrored whole leave is divided evenly: one share for each exact filter, and
-// one for all bit-maps together, in which each has as much as it is large. resize is called at
-// once, and whenever others come or go; it must not call the budget.
+// BitMap returns the part of a bit-map of weight bytes, and Exact that of a filter without one.
+// What is left by the bit-maps that are mirrored whole is divided evenly: one share for each
+// exact filter, and one for all other bit-maps together, which divide it in proportion to their
+// sizes. resize is called at once, and whenever others come or go; it must not call the budget.
 func (b *Budget) BitMap(weight uint64, resize func(bytes uint64)) *Part {
 	return b.join(&Part{b, max(weight, 1), resize})
 }
@@ -102,7 +102,7 @@ func (p *Part) Leave() {
 	b.divide()
 }
 
-// divide tells everybody how much it has; mu is held.
+// divide tells every part how much it has; mu is held.
 func (b *Budget) divide() {
 	if !b.Bounded() {
 		for p := range b.parts {

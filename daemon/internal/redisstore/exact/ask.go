@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// What is done with an item in its set. Both reply 1 where the item is to be told of.
+// What is done with an item in its set. The reply 1 means new for SADD, and seen for SISMEMBER.
 const (
 	opAdd = "sadd"
 	opHas = "sismember"
@@ -22,10 +22,10 @@ const (
 type question struct {
 	itemset.Question
 	node node
-	size *redis.IntCmd // of the set, where it was asked; else nil
+	size *redis.IntCmd // of the set, if it was asked for; else nil
 
 	ended   bool // it was in its set with a lease that has ended: it is new, see resolve
-	unacked bool // that was asked, and the reply lost
+	unacked bool // resolve has asked about its lease, and the reply was lost
 }
 
 // dialogue is what a batch asks and hears.
@@ -35,13 +35,13 @@ type dialogue struct {
 	questions []question
 }
 
-// sampled is of how many items one has the size of its set asked: often enough that a set
-// is seen between three quarters of what it may have and all of it.
+// sampled is the number of items of which one also asks for the size of its set: often enough
+// that a set is noticed between three quarters of what it may have and all of it.
 const sampled = 16
 
-// sendQuestions sends a question for each key that is wanted, in pieces, and stops after the first piece
-// that fails. It hears of the groups of these keys, and of those in listen. Questions
-// that were not sent have no verdict but undone.
+// sendQuestions sends a question for each key that is wanted, in pieces, and stops after the
+// first piece that fails. It hears of the groups of these keys, and of those in listen. Questions
+// that were not sent have only the verdict undone.
 func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
 	first := len(d.questions)
 	for i, is := range wanted {
@@ -68,8 +68,8 @@ func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, lis
 	return nil
 }
 
-// askPiece sends a pipeline, and behind it the question for the witnesses. moved are the
-// questions that are to be asked of other nodes: nothing was done.
+// askPiece sends a pipeline, and after it the question for the witnesses. moved are the questions
+// that must go to other nodes: nothing was done for them.
 func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, listen uint64) (moved []*question, err error) {
 	s.counting.RLock()
 	defer s.counting.RUnlock()

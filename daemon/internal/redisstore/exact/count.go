@@ -10,16 +10,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 )
 
-// countSets is how many sets are counted at least in one go, in which batches wait: about a
-// millisecond.
+// countSets is the least number of sets that are counted in one go, during which batches wait:
+// about a millisecond.
 const countSets = 1000
 
-// items is how many items there are below each root: as they were counted last, and what this
-// daemon has added and taken out since.
+// items is how many items there are below each root: as last counted, and what this daemon has
+// added and taken out since.
 type items struct {
 	of     [roots]atomic.Int64
 	total  atomic.Int64
-	cursor int // of those that count, who are one
+	cursor int // of the counter; only one counts at a time
 }
 
 func (c *items) add(root uint16, n int64) {
@@ -27,12 +27,12 @@ func (c *items) add(root uint16, n int64) {
 	c.total.Add(n)
 }
 
-// set takes in what was counted, while nobody adds.
+// set records what was counted, while nobody adds.
 func (c *items) set(root uint16, n int64) { c.total.Add(n - c.of[root].Swap(n)) }
 
 func (c *items) sum() uint64 { return uint64(max(0, c.total.Load())) }
 
-// CountNext implements filter.Counted: it counts the items below the roots that are next.
+// CountNext implements filter.Counted: it counts the items below the next roots.
 func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 	end, err := s.Begin()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 	return false, nil
 }
 
-// count counts the items below nodes, all of a root, and returns how many sets there were.
+// count counts the items below nodes, each of them a root, and returns how many sets there were.
 func (s *Set) count(ctx context.Context, nodes []node) (sets int, err error) {
 	found := map[uint16]int64{}
 	for _, n := range nodes {

@@ -11,24 +11,24 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/table"
 )
 
-// keptFor is how long at least the mirror has what was accepted here: longer than a Redis that
-// syncs every second, or a replica that keeps up, needs until it cannot lose the item.
+// keptFor is how long at least the mirror keeps what was accepted here: longer than a Redis that
+// syncs every second, or a replica that keeps up, needs until it can no longer lose the item.
 const keptFor = 10 * time.Second
 
 // mirror has some of the items that Redis has: those that were asked for last. There are two
-// tables; when the younger one has half of the bytes, it becomes the older one, and what
-// was in that is dropped. An item that is found in the older one goes into the younger one,
-// so what is asked for again and again stays.
+// tables; when the younger one has half of the bytes, it becomes the older one, and the previous
+// older one is dropped. An item that is found in the older one goes into the younger one, so
+// items that are asked for again and again stay.
 //
-// Items that were accepted here are put back when Redis has lost its latest data, so the
-// older table is not dropped within keptFor of when it took one of them. Meanwhile only such
-// items are added, and the mirror may take more than its bytes.
+// Items that were accepted here are put back when Redis has lost its latest data, so the older
+// table is not dropped within keptFor after it took one of them. Meanwhile only such items are
+// added, and the mirror may take more than its bytes.
 type mirror struct {
 	half atomic.Uint64 // of the bytes that it may take
 	now  func() time.Time
 
 	asked, found, evicted atomic.Uint64
-	both                  atomic.Int64 // items of the older table that went into the younger one, too
+	both                  atomic.Int64 // items of the older table that are in the younger one, too
 
 	mu         sync.RWMutex // write-held to change which tables there are
 	young, old *table.Table
@@ -42,7 +42,7 @@ func newMirror(bytes uint64) *mirror {
 	return m
 }
 
-// Resize says how much it may take from now on.
+// Resize sets how much the mirror may take from now on.
 func (m *mirror) Resize(bytes uint64) { m.half.Store(bytes / 2) }
 
 // Has sets isNew for those of keys that the mirror does not have, and aged for those that only
@@ -64,14 +64,14 @@ func (m *mirror) Has(keys []bloom.Hash, isNew, aged []bool) {
 	m.found.Add(uint64(found))
 }
 
-// Counts are how many items it was asked for, how many of them it had, and about how many it has let go of
-// for later ones.
+// Counts returns how many items it was asked for, how many of them it had, and about how many it
+// has evicted for later ones.
 func (m *mirror) Counts() (asked, found, evicted uint64) {
 	return m.asked.Load(), m.found.Load(), m.evicted.Load()
 }
 
-// Put adds keys that Redis has; accepted tells that this daemon has added them there. An
-// error is the system's, which has no memory: some are not in the mirror.
+// Put adds keys that Redis has; accepted tells that this daemon has added them there. An error is
+// the system's, which has no memory: some keys are not in the mirror.
 func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
 	if len(keys) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (m *mirror) Put(keys []bloom.Hash, accepted bool) error {
 	return err
 }
 
-// count is how many of keys one table has and the other one has not.
+// count returns how many of keys one table has and the other lacks.
 func count(keys []bloom.Hash, has, hasNot *table.Table) (n int) {
 	isNew, other := make([]bool, len(keys)), make([]bool, len(keys))
 	has.Has(keys, table.Still, isNew)
@@ -125,7 +125,7 @@ func count(keys []bloom.Hash, has, hasNot *table.Table) (n int) {
 	return n
 }
 
-// Drop takes keys out.
+// Drop removes keys.
 func (m *mirror) Drop(keys []bloom.Hash) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -141,7 +141,7 @@ func (m *mirror) Drop(keys []bloom.Hash) {
 	m.old.Remove(keys, table.Still)
 }
 
-// DropGroup takes out all items of a group.
+// DropGroup removes all items of a group.
 func (m *mirror) DropGroup(g int) {
 	const share = table.Parts / forgotten.Groups
 	for part := g * share; part < (g+1)*share; part++ {
@@ -163,7 +163,7 @@ func (m *mirror) Part(part int, dst []bloom.Hash) []bloom.Hash {
 	return dst
 }
 
-// Memory is what it takes of this machine's.
+// Memory returns how much of this machine's memory it takes.
 func (m *mirror) Memory() uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

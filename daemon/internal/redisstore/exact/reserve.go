@@ -16,8 +16,8 @@ var (
 )
 
 // resolve finds out which of the items that a batch has found in their sets are seen, and sets
-// ended for those whose lease has ended. Where nothing was ever reserved, all of them are seen, and
-// nothing is asked.
+// ended for those whose lease has ended. If nothing was ever reserved, all of them are seen, and
+// Redis is not asked.
 func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.Hash, err error) {
 	var open []bloom.Hash
 	at := map[bloom.Hash][]*question{}

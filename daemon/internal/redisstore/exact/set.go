@@ -20,8 +20,8 @@ import (
 
 // Set is a filter of the kind exact. `SADD set item` replies 1 to one caller of all daemons.
 //
-// An item that the mirror has is a duplicate unless it was forgotten since, which the witness
-// of its group tells: of a batch of such items only the witnesses are asked. The mirror learns
+// An item that the mirror has is a duplicate unless it was forgotten since, which the witness of
+// its group tells: for a batch of such items only the witnesses are asked. The mirror learns
 // after the reply, never before.
 type Set struct {
 	itemset.Set
@@ -43,7 +43,7 @@ var (
 	_ filter.Filter    = (*Set)(nil)
 )
 
-// New is the filter of an entry, without anything in it.
+// New returns the filter of an entry, without anything in it.
 func New(l *filter.Link, e registry.Entry) *Set {
 	s := &Set{mirror: newMirror(0)}
 	s.Init(l, e, places{s}, false)
@@ -137,10 +137,10 @@ func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []
 	return aged, s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
-// learn puts keys into the mirror that were in Redis when d was asked.
+// learn puts keys that were in Redis when d was asked into the mirror.
 func (s *Set) learn(d *dialogue, keys []bloom.Hash, accepted bool) {
 	s.Removals.Learn(&d.Marks, keys, func(keys []bloom.Hash) {
-		// Whatever the system says to a larger mirror, Redis has these items.
+		// Even if the system refuses the memory for a larger mirror, Redis has these items.
 		if err := s.mirror.Put(keys, accepted); err != nil {
 			s.Log.Warn("no memory to mirror items; if redis loses them, they are not restored from here", "filter", s.Spec.Name, "err", err)
 		}

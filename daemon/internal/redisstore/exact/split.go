@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// encodedMost is set-max-intset-entries as Redis has it: larger sets are encoded in
-	// several times the memory. More than that would make each insertion dear.
+	// encodedMost is set-max-intset-entries as Redis has it by default: larger sets are encoded
+	// in several times the memory. A larger setting would make each insertion expensive.
 	encodedMost = 512
-	// encodedLeast is what sets are let grow to where the setting is even less.
+	// encodedLeast is the size to which sets may grow if the setting is even less.
 	encodedLeast = 16
 )
 
-// split puts the members of the set KEYS[1] into the four sets that follow, by the two bits of
-// a member at ARGV[1], a power of four. Numbers of Lua have 53 bits, so that these bits are
-// taken from the last 15 digits: they have the 15 lowest bits of a number, as 10^15 is a
-// multiple of 2^15. Where memory has run out the first SADD is refused, and nothing is done.
+// split puts the members of the set KEYS[1] into the four sets that follow, by the two bits of a
+// member at ARGV[1], a power of four. Numbers of Lua have 53 bits, so these bits are taken from
+// the last 15 digits: these have the 15 lowest bits of a number, because 10^15 is a multiple of
+// 2^15. If memory has run out, the first SADD is refused, and nothing is done.
 const split = `
 if redis.call('TYPE', KEYS[1]).ok ~= 'set' then return 0 end
 local parts = {{}, {}, {}, {}}
@@ -40,8 +40,8 @@ redis.call('SET', KEYS[1], '1')
 return 1
 `
 
-// divide splits nodes whose sets are large. It is not of the batch that has found them: should
-// it fail, the next one tries.
+// divide splits nodes whose sets are large. It is not part of the batch that has found them: if
+// it fails, the next one tries.
 func (s *Set) divide(ctx context.Context, nodes map[node]bool) {
 	if len(nodes) == 0 {
 		return
@@ -68,7 +68,7 @@ func (s *Set) divide(ctx context.Context, nodes map[node]bool) {
 	}
 }
 
-// look asks the servers how large sets may grow, and whether they keep anything.
+// look asks the servers how large sets may grow, and whether they keep anything on disk.
 func (s *Set) look(ctx context.Context) {
 	s.full.Store(encodedMost * 3 / 4)
 	sizes, err := s.Servers.Setting(ctx, "set-max-intset-entries")

@@ -10,12 +10,12 @@ import (
 )
 
 // An item is a member of a set: Lo of its hash as a signed number, of 8 bytes in a set that is
-// encoded as integers. Which set that is, the first twelve bits of Hi say, and, since sets
-// that become too large are split into four by the lowest bits of their members, as many
-// bits of Lo as there are splits above it. So 76 of the 128 bits tell items apart.
+// encoded as integers. The set is determined by the first twelve bits of Hi and, since sets that
+// become too large are split into four by the lowest bits of their members, by two bits of Lo for
+// each split above it. So 76 of the 128 bits tell items apart.
 //
-// The set of a node that is split is a string, in the same step in which its members go to the
-// four below it. A node never becomes a set again. A daemon that asks it nevertheless gets
+// The set of a node that is split becomes a string, in the same step in which its members go to
+// the four nodes below it. It never becomes a set again. A daemon that asks it nevertheless gets
 // an error, nothing is done, and it asks one of the four.
 const (
 	rootBits = 12
@@ -23,7 +23,7 @@ const (
 	fanBits  = 2
 	fan      = 1 << fanBits
 	// deepest is the level of sets that are not split any more: there are 2^26 of them, and
-	// beyond 3e10 items they are encoded in more memory.
+	// beyond 3e10 items their encoding takes more memory.
 	deepest = 7
 )
 
@@ -47,8 +47,8 @@ func (n node) child(i int) node {
 
 func (n node) group() int { return int(n.root >> (rootBits - 6)) }
 
-// appendKey is the key of the node: behind the hash tag a digit for the level, the rest of the
-// root, and the path, as many bytes as it needs.
+// appendKey appends the key of the node: after the hash tag a digit for the level, the rest of
+// the root, and the path, in as many bytes as it needs.
 func (n node) appendKey(dst []byte, prefix string) []byte {
 	dst = append(dst, forgotten.Tagged(prefix, n.group())...)
 	dst = append(dst, '0'+n.level, byte(n.root&(roots/forgotten.Groups-1)))
@@ -63,8 +63,8 @@ func (n node) appendKey(dst []byte, prefix string) []byte {
 
 func member(key bloom.Hash) string { return strconv.FormatInt(int64(key.Lo), 10) }
 
-// tree has the nodes of which this daemon knows that they are split. Only what a server has
-// said that is in sync may be noted.
+// tree has the nodes that this daemon knows to be split. Only what a server that is in sync has
+// said may be noted.
 type tree struct {
 	split [deepest]atomic.Pointer[[]atomic.Uint64] // bits by level; nil: none
 }
@@ -93,14 +93,14 @@ func (t *tree) note(n node) {
 	(*bits)[i/64].Or(1 << (i % 64))
 }
 
-// forget is for a Redis that may have gone back to before a split.
+// forget forgets all splits, for a Redis that may have gone back to before one.
 func (t *tree) forget() {
 	for l := range t.split {
 		t.split[l].Store(nil)
 	}
 }
 
-// leaf is where an item is, as far as is known.
+// leaf returns where an item is, as far as is known.
 func (t *tree) leaf(key bloom.Hash) node {
 	n := nodeOf(key, 0)
 	for t.isSplit(n) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 )
 
-// Remove takes items out of Redis, and out of the count.
+// Remove removes items from Redis, and from the count.
 func (p places) Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error) {
 	p.counting.RLock()
 	defer p.counting.RUnlock()
@@ -18,7 +18,7 @@ func (p places) Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Remova
 	return r, err
 }
 
-// Undo takes items that no caller was told of out of Redis, and out of the count.
+// Undo removes items that no caller was told of from Redis, and from the count.
 func (p places) Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) ([]forgotten.Untold, error) {
 	p.counting.RLock()
 	defer p.counting.RUnlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 )
 
-// Hear adds to a pipeline the question for the witnesses of the groups in mask. The function
-// that it returns is for when the pipeline was sent without an error: it puts them into
-// heard, and is insync.ErrLost where one is gone.
+// Hear adds to a pipeline the commands that read the witnesses of the groups in mask. Call the
+// function that it returns once the pipeline has been sent without an error: it puts the
+// witnesses into heard, and returns insync.ErrLost if one is missing.
 func (l *Log) Hear(ctx context.Context, p redis.Pipeliner, mask uint64) (hear func(heard *Marks) error, err error) {
 	var groups []int
 	for g := range Groups {
@@ -59,7 +59,7 @@ func (l *Log) Hear(ctx context.Context, p redis.Pipeliner, mask uint64) (hear fu
 	}, nil
 }
 
-// heard takes in the value of a witness; nil: there is none.
+// heard records the value of a witness; nil: the witness is missing.
 func (l *Log) heard(heard *Marks, g int, value any) error {
 	if value == nil {
 		return fmt.Errorf("key %s: %w", l.keys[g].witness, insync.ErrLost)
@@ -76,15 +76,16 @@ func (l *Log) heard(heard *Marks, g int, value any) error {
 	return nil
 }
 
-// read returns the count of the witness KEYS[1] (2^40 is Reserved), -1 where there is none, and the last ARGV[1] of the log KEYS[2].
+// read returns the count of the witness KEYS[1] without Reserved (2^40), or -1 if the witness
+// is missing, and the last ARGV[1] entries of the log KEYS[2].
 const read = `
 local at = redis.call('GET', KEYS[1])
 if not at then return {-1} end
 return {tonumber(at) % 1099511627776, redis.call('LRANGE', KEYS[2], -tonumber(ARGV[1]), -1)}
 `
 
-// Follow reads by c what was forgotten of the groups of which more was heard than this daemon
-// has followed, and drops it from the mirror.
+// Follow drops forgotten items from the mirror. It uses c to read the log of each group whose
+// heard count is higher than the count to which this daemon has followed.
 func (l *Log) Follow(ctx context.Context, c redis.UniversalClient, heard *Marks) error {
 	marks := l.Marks()
 	var cmds [Groups]*redis.Cmd
@@ -122,8 +123,8 @@ func (l *Log) Follow(ctx context.Context, c redis.UniversalClient, heard *Marks)
 	return nil
 }
 
-// FollowFrom is Follow for a batch that began at marks: a group that counts from a lower number
-// than then was lost.
+// FollowFrom is Follow for a batch that began at marks: a group whose count is lower than it
+// was then has been lost.
 func (l *Log) FollowFrom(ctx context.Context, c redis.UniversalClient, marks, heard *Marks) error {
 	for g := range Groups {
 		if heard[g] != Unknown && heard[g] < marks[g] {
@@ -133,7 +134,7 @@ func (l *Log) FollowFrom(ctx context.Context, c redis.UniversalClient, marks, he
 	return l.Follow(ctx, c, heard)
 }
 
-// reading is the answer of read.
+// reading parses the answer of read.
 func reading(cmd *redis.Cmd) (at int64, last []bloom.Hash, err error) {
 	answer, err := cmd.Slice()
 	if err != nil {
@@ -153,7 +154,7 @@ func reading(cmd *redis.Cmd) (at int64, last []bloom.Hash, err error) {
 			last = append(last, key)
 		}
 	}
-	if len(last) != len(texts) { // of another program; it is as good as none
+	if len(last) != len(texts) { // written by another program: as good as none
 		last = nil
 	}
 	return at, last, nil
@@ -168,7 +169,7 @@ func Decode(text string) (key bloom.Hash, ok bool) {
 	return bloom.Hash{Hi: binary.BigEndian.Uint64(b), Lo: binary.BigEndian.Uint64(b[8:])}, true
 }
 
-// Encode is an item in the log, and in the leases: its 16 bytes.
+// Encode returns the form of an item in the log and in the leases: its 16 bytes.
 func Encode(key bloom.Hash) string {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), key.Hi)
 	return string(binary.BigEndian.AppendUint64(b, key.Lo))

@@ -1,15 +1,15 @@
-// Package forgotten has what daemons that share a filter in Redis tell each other of items that
-// were forgotten, so that no mirror calls one of them seen any more.
+// Package forgotten lets daemons that share a filter in Redis tell each other which items were
+// forgotten, so that no mirror reports one of them as seen any more.
 //
-// The items of a filter fall into groups, each in a slot of its own of a cluster. A group has
-// a witness, a key that is there as long as Redis has lost nothing of the group, whose value
-// is the number of items that were ever forgotten, plus Reserved where items were ever reserved;
-// and a log with the last of them. An item
-// is taken out, counted and logged in one step. Every batch reads the witnesses of its groups
-// behind its items. Where one has counted on, the batch reads the log and asks once more
-// for what was forgotten: nothing has to be sent to a daemon, and so nothing can be missed.
+// The items of a filter fall into groups, each in its own slot of a cluster. A group has a
+// witness and a log. The witness is a key that exists as long as Redis has lost nothing of the
+// group. Its value is the number of items that were ever forgotten, plus Reserved if items were
+// ever reserved. The log has the last of the forgotten items. An item is removed, counted and
+// logged in one step. Every batch reads the witnesses of its groups after its items. If the
+// count of one has grown, the batch reads the log and queries the forgotten items again.
+// Nothing has to be sent to a daemon, and so nothing can be missed.
 //
-// It does not know where items are kept, or what a mirror has.
+// The package does not know where items are kept, or what a mirror contains.
 package forgotten
 
 import (
@@ -21,44 +21,45 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// Groups is the number of witnesses, and of slots in a cluster: a mask has them all.
+// Groups is the number of witnesses, and of slots in a cluster. A mask has one bit for each of
+// them.
 const Groups = 64
 
-// GroupOf is the group of an item.
+// GroupOf returns the group of an item.
 func GroupOf(key bloom.Hash) int { return int(key.Hi >> 58) }
 
-// Keep is how many items the log of a group has at most. A daemon that is more behind drops
-// what its mirror has of the group.
+// Keep is the maximum number of items in the log of a group. A daemon that is further behind
+// drops all items of the group from its mirror.
 const Keep = 1000
 
-// Items are those of a filter: where they are in Redis, and the mirror of them.
+// Items are the items of a filter: their places in Redis, and their mirror.
 type Items interface {
-	// Place says where an item is looked for.
+	// Place returns where to look for an item.
 	Place(key bloom.Hash) Place
-	// Moved is told that an item is not kept in the place that was asked for it, whose key
-	// is of another type: Place then names another one.
+	// Moved reports that an item is not kept in the place where it was looked for, because the
+	// key there has another type. After that, Place returns another place.
 	Moved(key bloom.Hash, from Place) error
-	// Drop takes keys out of the mirror, DropGroup all of a group.
+	// Drop removes keys from the mirror; DropGroup removes all keys of a group.
 	Drop(keys []bloom.Hash)
 	DropGroup(g int)
 }
 
-// Place is a key, and the member of it that an item is; "": the key is the item.
+// Place is a key, and the member of it that is the item; "": the key itself is the item.
 type Place struct {
 	Key, Member string
-	Level       uint8 // of Items: which place of those that the item may have
+	Level       uint8 // set by Items: which of the possible places of the item this is
 }
 
-// IsMoved tells the error of a key that is of another type than what was done to it.
+// IsMoved reports whether err says that a key has another type than the command needs.
 func IsMoved(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
-// Marks tell of each group how many of its items were forgotten; Unknown: it is not known.
+// Marks has the number of forgotten items of each group; Unknown: it is not known.
 type Marks [Groups]int64
 
-// Unknown is the mark of a group that was not heard of.
+// Unknown is the mark of a group of which nothing was heard.
 const Unknown = -1
 
-// NoMarks knows of no group.
+// NoMarks returns marks that are Unknown for every group.
 func NoMarks() (m Marks) {
 	for g := range m {
 		m[g] = Unknown
@@ -66,7 +67,7 @@ func NoMarks() (m Marks) {
 	return m
 }
 
-// Log is one filter's, as far as this daemon has followed it.
+// Log is the log of one filter, as far as this daemon has followed it.
 type Log struct {
 	servers *servers.Servers
 	items   Items
@@ -75,18 +76,19 @@ type Log struct {
 	mu     sync.RWMutex // write-held while the mirror drops items
 	groups [Groups]group
 
-	// reserving are the groups of which an item was ever reserved, as far as was heard.
+	// reserving tells for each group whether this daemon has heard that an item of it was ever
+	// reserved.
 	reserving [Groups]atomic.Bool
 }
 
 type groupKeys struct{ witness, log, followed, leases string }
 
 type group struct {
-	at   int64        // Unknown until it was read first
-	last []bloom.Hash // that were forgotten last, up to at; Keep at most
+	at   int64        // Unknown until it is first read
+	last []bloom.Hash // the last forgotten items, up to at; at most Keep
 }
 
-// New is the log of a filter whose witnesses have the prefix.
+// New returns the log of a filter whose witnesses have the prefix.
 func New(s *servers.Servers, prefix string, items Items) *Log {
 	l := &Log{servers: s, items: items}
 	for g := range Groups {
@@ -99,30 +101,31 @@ func New(s *servers.Servers, prefix string, items Items) *Log {
 
 const hexDigits = "0123456789abcdef"
 
-// Tagged is the witness of a group, with which all keys of the group begin; prefix ends in the
-// middle of the hash tag.
+// Tagged returns the witness of a group. All keys of the group begin with it. prefix ends in
+// the middle of the hash tag.
 func Tagged(prefix string, g int) string {
 	return prefix + string(hexDigits[g>>4]) + string(hexDigits[g&15]) + "}"
 }
 
-// Witness is the key that is there as long as Redis has lost nothing of group g.
+// Witness returns the key that exists as long as Redis has lost nothing of group g.
 func (l *Log) Witness(g int) string { return l.keys[g].witness }
 
-// LeasesKey is the key of the leases of group g, see package leases: who forgets an item ends its
-// lease.
+// LeasesKey returns the key of the leases of group g, see package leases: forgetting an item
+// also ends its lease.
 func (l *Log) LeasesKey(g int) string { return l.keys[g].leases }
 
-// Reserved is what is added to the witness of a group with the first lease of an item of it, so
-// that every batch hears of it that might meet one. So many items are never forgotten.
+// Reserved is added to the witness of a group with the first lease of an item of the group, so
+// that every batch that might meet a leased item hears of it. The number of forgotten items
+// never gets that high.
 const Reserved = 1 << 40
 
-// Reserving tells whether an item of group g was ever reserved, as far as was heard.
+// Reserving reports whether this daemon has heard that an item of group g was ever reserved.
 func (l *Log) Reserving(g int) bool { return l.reserving[g].Load() }
 
-// NoteReserving is for who has reserved an item of group g.
+// NoteReserving notes that an item of group g was reserved.
 func (l *Log) NoteReserving(g int) { l.reserving[g].Store(true) }
 
-// Marks is how far this daemon has followed. It is asked before the mirror is.
+// Marks returns how far this daemon has followed. It must be called before the mirror is read.
 func (l *Log) Marks() (m Marks) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -132,8 +135,8 @@ func (l *Log) Marks() (m Marks) {
 	return m
 }
 
-// since lists what was forgotten of a group since mark; false where that is not known. l.mu
-// is held.
+// since lists the items of a group that were forgotten since mark; ok is false if they are not
+// known. l.mu must be held.
 func (l *Log) since(g int, mark int64) (keys []bloom.Hash, ok bool) {
 	at, last := l.groups[g].at, l.groups[g].last
 	if mark == at {
@@ -145,7 +148,7 @@ func (l *Log) since(g int, mark int64) (keys []bloom.Hash, ok bool) {
 	return last[int64(len(last))-(at-mark):], true
 }
 
-// Forgotten sets gone for those of keys that were forgotten since marks, or may have been.
+// Forgotten sets gone[i] to whether keys[i] was, or may have been, forgotten since marks.
 func (l *Log) Forgotten(marks *Marks, keys []bloom.Hash, gone []bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -177,8 +180,9 @@ func (l *Log) forgotten(marks *Marks, keys []bloom.Hash, gone []bool) {
 	}
 }
 
-// Learn calls put with those of keys that were in Redis when this daemon had followed to
-// marks, or later, and were not forgotten since. Nothing is dropped from the mirror meanwhile.
+// Learn calls put with those of keys that were not forgotten since marks. All keys must have
+// been in Redis when this daemon had followed to marks, or later. Nothing is dropped from the
+// mirror meanwhile.
 func (l *Log) Learn(marks *Marks, keys []bloom.Hash, put func(keys []bloom.Hash)) {
 	if len(keys) == 0 {
 		return
@@ -196,7 +200,7 @@ func (l *Log) Learn(marks *Marks, keys []bloom.Hash, put func(keys []bloom.Hash)
 	put(there)
 }
 
-// note takes in what was read of a group: how many were forgotten, and the last of them.
+// note records what was read of a group: how many items were forgotten, and the last of them.
 func (l *Log) note(g int, at int64, last []bloom.Hash) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,8 +222,8 @@ func (l *Log) note(g int, at int64, last []bloom.Hash) {
 	have.at = at
 }
 
-// InvalidateForgotten drops what the mirror has of groups of which something was ever forgotten: other
-// daemons may have gone on from where this one had not followed.
+// InvalidateForgotten drops from the mirror all groups of which an item was ever forgotten:
+// other daemons may have gone on from a point to which this one had not followed.
 func (l *Log) InvalidateForgotten() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

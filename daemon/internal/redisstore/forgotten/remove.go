@@ -11,20 +11,22 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// chunk is how many items one script takes out: its arguments must fit Lua's stack.
+// chunk is the maximum number of items that one script removes: its arguments must fit on the
+// stack of Lua.
 const chunk = 500
 
-// take takes items out of Redis, counts and logs them, in one step. KEYS: the witness, the log,
-// the leases, and the key of each item. ARGV: the count of the witness that is wanted, or ”; how
-// many the log keeps; and for each item its 16 bytes and its member. Returns the count, -1 where
-// the witness is gone, and of each item 1: taken out, 0: was not there, -1: not kept there.
-// Only the count is returned where it is not the one that is wanted.
+// take removes items from Redis, counts and logs them, in one step. KEYS: the witness, the log,
+// the leases, and the key of each item. ARGV: the expected count of the witness, or an empty
+// string; how many items the log keeps; and for each item its 16 bytes and its member. It
+// returns the count, or -1 if the witness is missing, and for each item 1: removed, 0: did not
+// exist, -1: not kept in that place. If the count is not the expected one, it returns only the
+// count.
 //
-// A lease ends with its item, which was not seen. With a count that is wanted an item that
-// somebody has a lease of is left: it is not the one that was put there. See package leases for
-// how they are kept.
+// A lease ends with its item, which does not count as seen. If a count is expected, an item on
+// which somebody has a lease is left alone: it is not the one that was put there. See package
+// leases for how leases are kept.
 //
-// Of a group that has no witness nothing is counted: no batch trusts it.
+// In a group without a witness nothing is counted: no batch trusts it.
 const take = `
 local reserved = 1099511627776
 local at = tonumber(redis.call('GET', KEYS[1]) or '')
@@ -65,7 +67,8 @@ done[1] = at or -1
 return done
 `
 
-// taking is one script. It is not sent twice: the second time its items do not exist.
+// taking is one call of the script. It is not sent twice: the second time, its items would not
+// exist.
 type taking struct {
 	redis.Cmd
 	keys   []bloom.Hash
@@ -73,25 +76,25 @@ type taking struct {
 	group  int
 }
 
-// elsewhere are items that are to be looked for in other places than these.
+// elsewhere are items that must be looked for in other places than these.
 type elsewhere struct {
 	keys   []bloom.Hash
 	places []Place
 }
 
-// NoRetry keeps go-redis from sending it again after its reply was lost.
+// NoRetry keeps go-redis from sending the script again after its reply was lost.
 func (*taking) NoRetry() bool { return true }
 
-// Removal is what became of items that were to be taken out.
+// Removal tells what became of items that were to be removed.
 type Removal struct {
-	Removed []bloom.Hash // they were there
+	Removed []bloom.Hash // they existed
 	Unsure  []bloom.Hash // the reply was lost
 	Left    []bloom.Hash // nothing was done
 }
 
-// Remove takes keys out of Redis by c, for all daemons, and out of the mirror; of equal ones
-// the first is there. With marks only where nothing was forgotten of an item's group since; the
-// others are left, and the log is followed.
+// Remove uses c to remove keys from Redis, for all daemons, and from the mirror; of equal keys,
+// only the first counts as removed. If marks is not nil, it removes only items of groups in
+// which nothing was forgotten since marks; it leaves the others, and follows the log.
 func (l *Log) Remove(ctx context.Context, c redis.UniversalClient, keys []bloom.Hash, marks *Marks) (r Removal, err error) {
 	heard := NoMarks()
 	lost := false
@@ -107,7 +110,7 @@ func (l *Log) Remove(ctx context.Context, c redis.UniversalClient, keys []bloom.
 					return err
 				}
 			}
-			if marks == nil { // what is undone is not acknowledged
+			if marks == nil { // an undo is not acknowledged
 				enough, err = l.servers.Confirm(ctx, p)
 			}
 			return err
@@ -137,11 +140,11 @@ func (l *Log) Remove(ctx context.Context, c redis.UniversalClient, keys []bloom.
 	if lost {
 		return r, fmt.Errorf("a witness is gone: %w", insync.ErrLost)
 	}
-	_ = l.Follow(ctx, c, &heard) // batches do so if this did not
+	_ = l.Follow(ctx, c, &heard) // if this fails, batches do it
 	return r, nil
 }
 
-// takings are scripts for keys, which are of one group each.
+// takings returns scripts that remove keys; each is for keys of one group.
 func (l *Log) takings(keys []bloom.Hash) (all []*taking) {
 	var open [Groups]*taking
 	for _, key := range keys {
@@ -191,7 +194,7 @@ func (r *Removal) note(t *taking, heard *Marks) (moved elsewhere, lost bool) {
 	if lost = answer[0] == Unknown; !lost {
 		heard[t.group] = max(heard[t.group], answer[0])
 	}
-	if len(answer) != 1+len(t.keys) { // another count than was wanted
+	if len(answer) != 1+len(t.keys) { // not the expected count
 		r.Left = append(r.Left, t.keys...)
 		return moved, lost
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// Redis may lose what was forgotten last: it then has items again that nobody is to call seen,
-// and counts from a lower number. So before daemons put back what they know, each of them
-// restores the log as far as it has followed: the longest one counts. The witnesses stay
-// as they are until that is done, for a missing one shows that data was lost.
+// Redis may lose the latest removals: it then has items again that must not count as seen, and
+// counts from a lower number. So before daemons put back what they know, each of them restores
+// the log as far as it has followed it: the longest log wins. The witnesses stay as they are
+// until that is done, because a missing one shows that data was lost.
 
-// followedTTL is how long Redis keeps how far daemons had followed.
+// followedTTL is how long Redis keeps the count to which daemons had followed.
 const followedTTL = 24 * time.Hour
 
 // longest puts the log ARGV[3...], which ends at the count ARGV[1], into KEYS[2], unless a
-// daemon has put a longer one there, or the witness KEYS[1] has counted on. KEYS[3] has the
-// count until the witness has it, for ARGV[2] seconds at most.
+// daemon has put one there that is at least as long, or the witness KEYS[1] has reached that
+// count. KEYS[3] keeps the count until the witness has it, for at most ARGV[2] seconds.
 var longest = redis.NewScript(`
 local at = tonumber(ARGV[1])
 for _, key in ipairs({KEYS[1], KEYS[3]}) do
@@ -34,8 +34,9 @@ redis.call('SET', KEYS[3], at, 'EX', ARGV[2])
 return 1
 `)
 
-// lay makes the witness KEYS[1] count from KEYS[2] on, if that is more, tell of the leases KEYS[3], if there are
-// any, and tells whether it was missing. What is no number is as good as none.
+// lay creates the witness KEYS[1] if it is missing, raises its count to that of KEYS[2] if that
+// is higher, adds Reserved if the leases KEYS[3] exist, and returns 1 if the witness was
+// missing. A value that is not a number counts as missing.
 const lay = `
 local reserved = 1099511627776
 local was = tonumber(redis.call('GET', KEYS[1]) or '')
@@ -46,7 +47,7 @@ redis.call('DEL', KEYS[2])
 return was and 0 or 1
 `
 
-// read asks by the admin client for all witnesses; Unknown: it is gone.
+// read reads all witnesses with the admin client; Unknown: a witness is missing.
 func (l *Log) read(ctx context.Context) (marks Marks, whole bool, err error) {
 	var cmds [Groups]*redis.StringCmd
 	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -74,7 +75,7 @@ func (l *Log) read(ctx context.Context) (marks Marks, whole bool, err error) {
 	return marks, whole, nil
 }
 
-// Whole tells whether all witnesses are there, and follows the log.
+// Whole reports whether all witnesses exist, and follows the log.
 func (l *Log) Whole(ctx context.Context) (bool, error) {
 	marks, whole, err := l.read(ctx)
 	if err != nil || !whole {
@@ -83,9 +84,9 @@ func (l *Log) Whole(ctx context.Context) (bool, error) {
 	return true, l.Follow(ctx, l.servers.Admin, &marks)
 }
 
-// Restore sees to it that Redis has the log as far as this daemon has followed it, and that
-// items of it are not in Redis. No batch is under way. dropped is asked where witnesses are
-// missing: keys of a filter that was dropped are not made again.
+// Restore makes sure that Redis has the log as far as this daemon has followed it, and that no
+// item of the log is in Redis. No batch may be under way. If witnesses are missing, Restore
+// calls dropped: the keys of a filter that was dropped are not created again.
 func (l *Log) Restore(ctx context.Context, dropped func(context.Context) (bool, error)) error {
 	there, whole, err := l.read(ctx)
 	if err != nil {
@@ -103,7 +104,7 @@ func (l *Log) Restore(ctx context.Context, dropped func(context.Context) (bool, 
 		if at <= 0 || there[g] >= at {
 			continue
 		}
-		again := last // that Redis may have again
+		again := last // the items that Redis may have again
 		if n := at - there[g]; there[g] != Unknown && n < int64(len(last)) {
 			again = last[int64(len(last))-n:]
 		}
@@ -121,7 +122,7 @@ func (l *Log) Restore(ctx context.Context, dropped func(context.Context) (bool, 
 	return nil
 }
 
-// takeOut takes items out of Redis, and counts nothing.
+// takeOut removes items from Redis without counting them.
 func (l *Log) takeOut(ctx context.Context, keys []bloom.Hash) error {
 	for len(keys) > 0 {
 		cmds := make([]*redis.IntCmd, len(keys))
@@ -159,8 +160,8 @@ func (l *Log) takeOut(ctx context.Context, keys []bloom.Hash) error {
 	return nil
 }
 
-// Lay makes the witnesses that are missing, and tells whether one was. They count on from where
-// the daemons have followed.
+// Lay creates the missing witnesses, and reports whether any was missing. They go on counting
+// from where the daemons have followed.
 func (l *Log) Lay(ctx context.Context) (missing bool, err error) {
 	cmds := make([]*redis.Cmd, Groups)
 	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {

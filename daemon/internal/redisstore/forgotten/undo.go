@@ -12,15 +12,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 )
 
-// Untold is an item that a batch has put into Redis which then broke off, so that no caller was
-// told that it is new.
+// Untold is an item that was put into Redis by a batch that then broke off, so that no caller
+// was told that the item is new.
 type Untold struct {
 	Key   bloom.Hash
-	Mark  int64 // how many of its group were forgotten before it was put there
+	Mark  int64 // how many items of its group were forgotten before it was put there
 	Until int64 // when it may have expired, by the clock of the filter; 0: never
 }
 
-// Queue has untold items that are still to be taken out of Redis.
+// Queue holds untold items that must still be removed from Redis.
 type Queue struct {
 	size atomic.Int64 // so that batches need no lock while there are none
 
@@ -39,7 +39,7 @@ func (q *Queue) Add(items []Untold) {
 	q.size.Store(int64(len(q.items)))
 }
 
-// Take takes all.
+// Take removes and returns all items.
 func (q *Queue) Take() []Untold {
 	if q.size.Load() == 0 {
 		return nil
@@ -52,19 +52,19 @@ func (q *Queue) Take() []Untold {
 	return items
 }
 
-// undoTries is how often an undo is retried, as others forget items all the time.
+// undoTries is how often an undo is tried, because others forget items all the time.
 const undoTries = 20
 
-// ErrBusy is that of Undo where the groups of items have another count at each try: others forget
-// all the time, or Redis has gone back to a lower one and is not resynced.
+// ErrBusy is returned by Undo if the groups of the items have another count at each try: others
+// forget items all the time, or Redis has gone back to a lower count and is not resynced.
 var ErrBusy = errors.New("other daemons forget items faster than these can be removed")
 
-// Undo takes untold items out of Redis by c, as if they were forgotten, for other daemons may
-// have mirrored them: whoever asks afterwards gets them as new. One that was forgotten since it
-// was put there is left alone, for it may have been given out. An error says that some may
-// still be there: left are those with which nothing was done, which are for the next time.
-// Where a reply was lost, another daemon may have given the item out since, so that it is
-// left with again only.
+// Undo uses c to remove untold items from Redis, as if they were forgotten, because other
+// daemons may have mirrored them: the next caller that asks for one gets it as new. An item
+// that was forgotten since it was put there is left alone, because it may have been given out.
+// An error means that some items may still be in Redis: left are those with which nothing was
+// done, to be tried again next time. If a reply was lost, another daemon may have given the
+// item out since, so that it is in left only if again is set.
 func (l *Log) Undo(ctx context.Context, c redis.UniversalClient, items []Untold, again bool) (removed []bloom.Hash, left []Untold, err error) {
 	until := make(map[bloom.Hash]int64, len(items))
 	for _, item := range items {
@@ -94,8 +94,8 @@ func (l *Log) Undo(ctx context.Context, c redis.UniversalClient, items []Untold,
 	return removed, items, ErrBusy
 }
 
-// due are the items that were not forgotten since they were put into Redis, as far as this
-// daemon has followed, which is now.
+// due returns the items that were not forgotten since they were put into Redis, as far as this
+// daemon has followed. now is how far that is.
 func (l *Log) due(items []Untold) (now Marks, keys []bloom.Hash) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

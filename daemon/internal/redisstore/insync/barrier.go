@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// IncarnationKey is a string that changes whenever data was found lost.
+	// IncarnationKey is the key of a string that changes whenever data is found to be lost.
 	IncarnationKey = "urifilter:incarnation"
-	// Stopped begins the key of the daemons that send no batches until the servers of an
-	// incident are resynced, Resynced that of those that have put back what they know.
+	// Stopped is the prefix of the key of the daemons that send no batches until the servers of
+	// an incident are resynced. Resynced is the prefix of the key of those that have put back
+	// what they know.
 	Stopped  = "urifilter:stopped:"
 	Resynced = "urifilter:healed:"
 )
 
-// ErrChanged says that what was being resynced is of the past.
+// ErrChanged says that Redis is no longer in the state that was being resynced.
 var ErrChanged = errors.New("redis changed during the resync; repeating it")
 
 // Barrier is where daemons wait for each other.
@@ -35,35 +36,37 @@ type Barrier struct {
 	servers *servers.Servers
 	members *members.Members
 	log     *slog.Logger
-	// Longer is added to how long a daemon is waited for that shows heartbeats.
+	// Longer returns the extra time to wait for a daemon that shows heartbeats.
 	Longer func() time.Duration
 }
 
-// NewBarrier is that of one daemon.
+// NewBarrier returns the barrier of one daemon.
 func NewBarrier(state *State, servers *servers.Servers, members *members.Members, log *slog.Logger) *Barrier {
 	return &Barrier{state, servers, members, log, func() time.Duration { return 0 }}
 }
 
-// renew replaces the incarnation ARGV[1], or a missing one, by ARGV[2], and returns what
-// is there then.
+// renew replaces the incarnation with ARGV[2] if it is ARGV[1] or missing, and returns the
+// incarnation after that.
 var renew = redis.NewScript(`
 local now = redis.call('GET', KEYS[1])
 if not now or now == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return ARGV[2] end
 return now
 `)
 
-// Incarnation is that of the data in Redis; stale, if it is still there, is replaced.
+// Incarnation returns the incarnation of the data in Redis. If that is still stale, it is
+// replaced first.
 func (b *Barrier) Incarnation(ctx context.Context, stale string) (string, error) {
 	return renew.Run(ctx, b.servers.Admin, []string{IncarnationKey}, stale, rand.Text()).Text()
 }
 
-// Incident names the servers and the incarnation that daemons stop and resync for.
+// Incident returns a name for the servers and the incarnation for which daemons stop and
+// resync.
 func Incident(runIDs []string, incarnation string) string {
 	sum := sha256.Sum256([]byte(strings.Join(runIDs, " ") + " " + incarnation))
 	return hex.EncodeToString(sum[:8])
 }
 
-// incidentNow is the incident as it presents itself now.
+// incidentNow returns the name of the current incident.
 func (b *Barrier) incidentNow(ctx context.Context) (string, error) {
 	ids, err := b.servers.RunIDs(ctx)
 	if err != nil {
@@ -73,8 +76,8 @@ func (b *Barrier) incidentNow(ctx context.Context) (string, error) {
 	return Incident(ids, inc), err
 }
 
-// Together takes a step of resyncing an incident, and waits until all other daemons have taken it too,
-// have signed off, or are taken for dead.
+// Together takes a step of resyncing an incident, and waits until all other daemons have taken
+// it too, have signed off, or are considered dead.
 func (b *Barrier) Together(ctx context.Context, step, in string) error {
 	key := step + in
 	if err := b.members.Announce(ctx, key); err != nil {
@@ -83,7 +86,7 @@ func (b *Barrier) Together(ctx context.Context, step, in string) error {
 	start := time.Now()
 	waited := map[string]bool{}
 	for {
-		// Should Redis lose data once more, the others resync another incident by now.
+		// If Redis has lost data again, the others are resyncing another incident by now.
 		if now, err := b.incidentNow(ctx); err != nil {
 			return err
 		} else if now != in {
@@ -115,7 +118,7 @@ func (b *Barrier) Together(ctx context.Context, step, in string) error {
 		}
 		given := append(silent, killed...)
 		if len(given) > 0 {
-			// Nor need others wait for them, those that are started later included.
+			// Others, including daemons that are started later, need not wait for them either.
 			for _, key := range []string{Stopped + in, Resynced + in} {
 				if err := b.servers.Admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {
 					return err

@@ -1,18 +1,18 @@
-// Package insync says when the servers of a Redis have everything that was acknowledged, and
-// brings daemons to a step of resyncing together. It knows nothing of what is resynced.
+// Package insync tells when the servers of a Redis have everything that was acknowledged, and
+// makes daemons take the steps of resyncing together. It knows nothing about what is resynced.
 //
 // A server is in sync while it is known to have everything that was acknowledged.
 //
-// Each start of a Redis has a run id of its own, and no connection outlives a start. So
-// every connection on which batches travel asks for the run id first, and is refused if
-// that server has not been resynced: no batch ever reaches one that may have lost data. A
-// flush keeps the run id; it shows in the heads of the stripes, which every single
-// test-and-set reads. The key urifilter:incarnation is changed by whoever finds data
-// lost, so that every daemon learns of it.
+// Each start of a Redis server has its own run id, and no connection survives a restart. So
+// every connection that carries batches first asks for the run id, and is refused if that
+// server has not been resynced: no batch ever reaches a server that may have lost data. A flush
+// keeps the run id, but shows in the heads of the stripes, which every single test-and-set
+// reads. A daemon that finds data lost changes the key urifilter:incarnation, so that every
+// daemon learns of it.
 //
-// Resyncing has two steps, and each waits for all daemons: first everybody stops sending
-// batches, then everybody puts back what it knows. Before both are done, an item that
-// only another daemon knows could look new.
+// Resyncing has two steps, and each waits for all daemons: first every daemon stops sending
+// batches, then every daemon puts back what it knows. Before both are done, an item that only
+// another daemon knows could look new.
 package insync
 
 import (
@@ -35,31 +35,31 @@ var ErrLost = errors.New("redis has lost data")
 // ErrMerged means that Redis has more than all daemons know.
 var ErrMerged = errors.New("the archive was restored into a filter with several layers, which all daemons read again")
 
-// State is what this daemon knows of whether the servers are in sync. Its methods may be
+// State is what this daemon knows about whether the servers are in sync. Its methods may be
 // called by several goroutines.
 type State struct {
 	Epoch atomic.Uint64 // grows whenever a server turns out not to be in sync
 	Wake  chan struct{} // the resyncer has work
 
-	// Flight is read-held by batches, from before they look whether it is in sync.
+	// Flight is read-locked by batches, from before they check whether the servers are in sync.
 	Flight sync.RWMutex
 
 	mu       sync.Mutex
-	synced   bool            // all servers are
+	synced   bool            // all servers are in sync
 	why      error           // if not
 	resynced map[string]bool // run ids of servers that have everything
-	lost     bool            // data was seen to be gone, or to have come, since all were last in sync
+	lost     bool            // data was found to be missing or added since all were last in sync
 	// incarnation is the value of its key when all were last in sync.
 	incarnation string
 }
 
-// NewState is that of a daemon which has not connected yet.
+// NewState returns the state of a daemon that has not connected yet.
 func NewState() *State {
 	return &State{Wake: make(chan struct{}, 1), why: errors.New("not yet connected"), resynced: map[string]bool{}}
 }
 
-// Check says why no batch may be sent now; nil when one may. The epoch changes with
-// each invalidation.
+// Check returns why no batch may be sent now, or nil if one may. The epoch changes with each
+// invalidation.
 func (t *State) Check() (epoch uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *State) Invalidate(why error) {
 	}
 }
 
-// Note keeps why the resyncer has not come to an end.
+// Note records why the resyncer has not finished.
 func (t *State) Note(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +91,8 @@ func (t *State) Note(why error) {
 	}
 }
 
-// Validate says that the servers are in sync, unless there was an invalidation since epoch.
+// Validate marks the servers as in sync, unless there was an invalidation since epoch, and
+// reports whether it did so.
 func (t *State) Validate(epoch uint64, runIDs []string, incarnation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +113,7 @@ func (t *State) Knows(runID string) bool {
 	return t.resynced[runID]
 }
 
-// WasSynced tells whether they were in sync once.
+// WasSynced reports whether the servers were ever in sync.
 func (t *State) WasSynced() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,8 +125,8 @@ func (t *State) AnyNew(runIDs []string) bool {
 	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.Knows(id) })
 }
 
-// Stale is the incarnation that is to be replaced, if it is still there, because data
-// was lost in it; "" when none is.
+// Stale returns the incarnation that must be replaced, if it is still current, because data was
+// lost in it; "" if there is none.
 func (t *State) Stale() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +142,7 @@ func (t *State) IsCurrent(incarnation string) bool {
 	return t.incarnation == incarnation
 }
 
-// OnConnect looks at the server behind a new connection for batches.
+// OnConnect checks the server behind a new connection for batches.
 func (t *State) OnConnect(ctx context.Context, c *redis.Conn) error {
 	id, err := servers.MasterRunID(ctx, c)
 	if errors.Is(err, servers.ErrSentinel) {

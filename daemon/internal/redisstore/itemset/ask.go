@@ -10,17 +10,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// Question is what one item is asked of Redis.
+// Question is the query for one item.
 type Question struct {
 	redis.BoolCmd
 	Index int // in the batch
 }
 
-// NoRetry keeps go-redis from sending a pipeline again whose replies were lost: the
-// second time every item would look seen.
+// NoRetry keeps go-redis from resending a pipeline whose replies were lost: the second time,
+// every item would look seen.
 func (*Question) NoRetry() bool { return true }
 
-// Verdict is what the reply says of the item.
+// Verdict returns what the reply says about the item.
 func (q *Question) Verdict() servers.Verdict {
 	switch err := q.Err(); {
 	case err != nil:
@@ -35,27 +35,27 @@ func (q *Question) Verdict() servers.Verdict {
 type Dialogue struct {
 	Keys  []bloom.Hash
 	Marks forgotten.Marks // before the first question
-	Heard forgotten.Marks // behind the last one
+	Heard forgotten.Marks // after the last one
 }
 
-// Open begins a dialogue, before the mirror is asked.
+// Open begins a dialogue. It must be called before the mirror is read.
 func (s *Set) Open(keys []bloom.Hash) Dialogue {
 	return Dialogue{Keys: keys, Marks: s.Removals.Marks(), Heard: forgotten.NoMarks()}
 }
 
-// Untold is the item of a question, should no caller be told of it.
+// Untold returns the item of a question, for the case that no caller is told of it.
 func (d *Dialogue) Untold(q *Question) forgotten.Untold {
 	key := d.Keys[q.Index]
 	return forgotten.Untold{Key: key, Mark: d.Marks[forgotten.GroupOf(key)]}
 }
 
-// Talk asks for the keys that the mirror does not have, which isNew says, and for those that were
-// forgotten since it was asked. ask hears of the groups of the keys that are wanted, and of those in
-// listen. isNew is false afterwards.
+// Talk queries the keys that the mirror does not have, which isNew marks, and those that were
+// forgotten since the mirror was read. ask must read the witnesses of the groups of the wanted
+// keys, and of those in listen. All of isNew is false afterwards.
 func (s *Set) Talk(ctx context.Context, d *Dialogue, isNew []bool, ask func(wanted []bool, listen uint64) error) error {
 	var listen uint64
 	var known []bloom.Hash
-	var at []int // of known, in the batch
+	var at []int // positions of known in the batch
 	for i, is := range isNew {
 		if !is {
 			known, at = append(known, d.Keys[i]), append(at, i)

@@ -17,14 +17,15 @@ func (s *Set) Lay(ctx context.Context) error {
 	return err
 }
 
-// Learn implements filter.Filter: the items themselves are asked for when they come.
+// Learn implements filter.Filter: the items themselves are queried only when batches contain
+// them.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	whole, err := s.Removals.Whole(ctx)
 	return !whole, err
 }
 
-// Stop implements filter.Filter: it takes out what nobody was told of, and what was forgotten
-// and is there again. Items that were set in a Redis that had lost data are among the first, and
+// Stop implements filter.Filter: it removes items that nobody was told of, and forgotten items
+// that exist again. Items that were set in a Redis that had lost data are among the former, and
 // another daemon may know that they were seen.
 func (s *Set) Stop(ctx context.Context, _ bool) error {
 	dropped := func(ctx context.Context) (bool, error) { return s.Registry.Dropped(ctx, s.Entry) }
@@ -34,12 +35,12 @@ func (s *Set) Stop(ctx context.Context, _ bool) error {
 	if err := s.undoPending(ctx, s.Servers.Admin); !errors.Is(err, forgotten.ErrBusy) {
 		return err
 	}
-	return nil // the next batch takes them out, when the witnesses count from where they did
+	return nil // the next batch removes them, when the witnesses have their former counts again
 }
 
-// Resync implements filter.Filter: it puts back what the mirror has. The witnesses come first
-// and are looked at again in the end, so that a Redis which is flushed meanwhile does not
-// pass for resynced.
+// Resync implements filter.Filter: it puts back what the mirror has. The witnesses are created
+// first and checked again at the end, so that a Redis that is flushed meanwhile does not pass
+// for resynced.
 func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	if s.Enter() != nil {
 		return false, nil // dropped meanwhile
@@ -57,7 +58,7 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	return gone, s.witnessed(ctx)
 }
 
-// witnessed follows what others forgot. It is insync.ErrLost where a witness does not exist.
+// witnessed follows what others forgot. It returns insync.ErrLost if a witness does not exist.
 func (s *Set) witnessed(ctx context.Context) error {
 	whole, err := s.Removals.Whole(ctx)
 	if err == nil && !whole {

@@ -1,6 +1,6 @@
-// Package itemset has what the filters that keep single items in Redis, of the kinds exact and
-// timing, have in common: how a batch begins, asks and fails, how an item is forgotten, and how a
-// filter resyncs. It does not know where items are kept, or what a mirror has.
+// Package itemset has what is common to the filters that keep single items in Redis, those of
+// the kinds exact and timing: how a batch begins, queries and fails, how an item is forgotten,
+// and how a filter resyncs. It does not know where items are kept, or what a mirror contains.
 package itemset
 
 import (
@@ -30,19 +30,19 @@ type Set struct {
 	undos forgotten.Queue
 }
 
-// Items are those of a filter of one kind.
+// Items are the items of a filter of one kind.
 type Items interface {
 	forgotten.Items
-	// Remove takes items out of Redis that are to be forgotten.
+	// Remove removes from Redis the items that are to be forgotten.
 	Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error)
-	// Undo takes items out of Redis by c of which no caller was told. left are those that wait
-	// for the next time.
+	// Undo uses c to remove from Redis the items that no caller was told of. left are those
+	// that wait for the next time.
 	Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) (left []forgotten.Untold, err error)
-	// PutBack puts into Redis what the mirror has.
+	// PutBack puts the contents of the mirror into Redis.
 	PutBack(ctx context.Context) error
 }
 
-// Init makes it that of an entry. expires: items are keys that expire.
+// Init makes s the set of an entry. expires: items are keys that expire.
 func (s *Set) Init(l *filter.Link, e registry.Entry, items Items, expires bool) {
 	s.Link, s.Entry, s.items = l, e, items
 	s.Prefix = registry.ItemPrefix(e)
@@ -50,7 +50,7 @@ func (s *Set) Init(l *filter.Link, e registry.Entry, items Items, expires bool) 
 	s.Leases = leases.Set{Leases: leases.New(l.Servers, s.Removals, items, expires), Common: &s.Common, Begin: s.Begin}
 }
 
-// Witness is the key that is there as long as Redis has lost nothing of group g.
+// Witness returns the key that exists as long as Redis has lost nothing of group g.
 func (s *Set) Witness(g int) string { return s.Removals.Witness(g) }
 
 // Seed implements engine.Set.
@@ -59,8 +59,8 @@ func (s *Set) Seed() uint64 { return s.Entry.Seed }
 // InvalidateForgotten implements filter.Forgetful.
 func (s *Set) InvalidateForgotten() { s.Removals.InvalidateForgotten() }
 
-// Begin lets a batch begin, unless servers are not in sync. What is learned of Redis is of
-// those servers until end.
+// Begin lets a batch begin, unless servers are not in sync. Until end is called, everything
+// that is learned from Redis comes from these servers.
 func (s *Set) Begin() (end func(), err error) {
 	if err := s.Enter(); err != nil {
 		return nil, err
@@ -77,9 +77,9 @@ func (s *Set) Begin() (end func(), err error) {
 	return end, nil
 }
 
-// BeginChange is Begin for a batch that changes what Redis has. It takes out what batches before
-// have left. The batch goes on by the context that it returns, which a caller who hangs up does not
-// end: a batch that was sent is to be known.
+// BeginChange is Begin for a batch that changes the data in Redis. It removes what earlier
+// batches have left. The batch must use the context that is returned, which does not end when
+// the caller hangs up: the outcome of a batch that was sent must become known.
 func (s *Set) BeginChange(ctx context.Context) (_ context.Context, end func(), err error) {
 	if end, err = s.Begin(); err != nil {
 		return ctx, nil, err
@@ -114,9 +114,10 @@ func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.H
 // SweepLeases implements filter.Leasing.
 func (s *Set) SweepLeases(ctx context.Context) error { return s.Leases.SweepLeases(ctx) }
 
-// Broken sorts out a batch that failed, of whose items outcomes has the verdicts. Items that were
-// new, and of which nobody is told now, are taken out of Redis; of those whose reply was lost it
-// cannot be known whether they were. Only where all of them are out was nothing remembered.
+// Broken cleans up after a batch that failed; outcomes has the verdicts of its items. Items
+// that were new, but that nobody is told of now, are removed from Redis. Of items whose reply
+// was lost it cannot be known whether they were new. Only if all of them are removed was
+// nothing remembered.
 func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, servers.Verdict], err error) error {
 	var untold []forgotten.Untold
 	unsure := 0
@@ -129,7 +130,7 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 		}
 	}
 	if errors.Is(err, servers.ErrTooFewReplicas) {
-		unsure += len(untold) // a replica may have them, and never hear that they are taken out
+		unsure += len(untold) // a replica may have them, and never hear that they were removed
 	}
 	err = s.Trouble(ctx, err)
 	if undo := s.undo(ctx, s.Servers.Batches, untold); undo != nil {
@@ -139,7 +140,8 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 	return filter.InDoubt(err, unsure)
 }
 
-// undo takes items out of Redis by c of which no caller was told. What is left waits.
+// undo uses c to remove from Redis the items that no caller was told of. Those that are left
+// wait.
 func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) error {
 	if len(items) == 0 {
 		return nil
@@ -149,7 +151,7 @@ func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgott
 	return err
 }
 
-// undoPending is undo for what batches before have left.
+// undoPending is undo for what earlier batches have left.
 func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
 	err := s.undo(ctx, c, s.undos.Take())
 	if errors.Is(err, ErrTooLate) {
@@ -158,5 +160,5 @@ func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
 	return err
 }
 
-// ErrTooLate is that of Items.Undo for items that are about to expire.
+// ErrTooLate is returned by Items.Undo for items that are about to expire.
 var ErrTooLate = errors.New("an item is about to expire, and may then be another caller's")

@@ -12,7 +12,7 @@ import (
 type Set struct {
 	*Leases
 	Common *filter.Common
-	Begin  func() (end func(), err error) // of a call, unless it cannot be answered now
+	Begin  func() (end func(), err error) // begins a call, unless it cannot be answered now
 }
 
 // Release implements engine.Reserving.
@@ -26,7 +26,7 @@ func (s Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Ha
 	return s.Answer(ctx, got, err)
 }
 
-// Answer is that of a Commit or Release.
+// Answer returns the answer to a Commit or Release.
 func (s Set) Answer(ctx context.Context, got Settlement, err error) (engine.Settled, error) {
 	if IsUnknown(err) {
 		return engine.Settled{}, err

@@ -9,13 +9,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 )
 
-// take gives items to a reservation. KEYS: also the reservations of the group, and the part. ARGV:
-// also the reservation; milliseconds that its lease takes, and that it is known at least after
-// it; and the size from which on a set is large. Of each item 0: seen, 1: taken, 2: another
-// holds it, 3: taken, and its set is large.
+// take gives items to a reservation. Further KEYS: the reservations of the group, and the part.
+// Further ARGV: the reservation; how many milliseconds its lease lasts; for how many
+// milliseconds at least the reservation stays known after that; and the size from which a set
+// counts as large. For each item it returns 0: seen, 1: taken, 2: held by another, 3: taken,
+// and its set is large.
 //
-// What it holds already is taken once more, and nothing changes. Once known, it keeps its end,
-// of each part.
+// An item that the reservation already holds is taken again, and nothing changes. Once a
+// reservation is known in a group, its part there keeps its end.
 var take = newScript(prelude + `
 local id, made = ARGV[2], now
 local ends = now + tonumber(ARGV[3])
@@ -65,9 +66,9 @@ const (
 	ofAnother  = 2
 )
 
-// Reserve is that of engine.Reserving. full is the size from which on a set is large: large is
-// told of an item that was taken in one, and in which place. unacked is, on an error, how many items may have
-// been taken.
+// Reserve carries out the Reserve of engine.Reserving. A set is large if it has full or more
+// members: for each item that was taken in a large set, Reserve calls large with the item and
+// the level of its place. On an error, unacked is how many items may have been taken.
 func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool,
 	full int64, large func(key bloom.Hash, level uint8)) (result engine.Reserved, unacked int, err error) {
 	some, became := distinct(keys)
@@ -92,7 +93,7 @@ func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloo
 		switch became[key] {
 		case taken:
 			result.Fresh++
-			became[key] = 0 // an equal one is not
+			became[key] = 0 // an equal one is not fresh
 		case ofAnother:
 			result.Held++
 		}
@@ -100,8 +101,8 @@ func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloo
 	return result, 0, nil
 }
 
-// resolve tells of items that are in their sets whether they are seen, and for ARGV[2] 'add' adds those
-// that are not. Of each item 0: seen, 1: new, 2: another holds it.
+// resolve tells whether items that are in their sets are seen, and with ARGV[2] 'add' adds
+// those that are new. For each item it returns 0: seen, 1: new, 2: held by another.
 var resolve = newScript(prelude + `
 local answer = {0}
 for i = 3, #KEYS do
@@ -121,16 +122,16 @@ end
 return answer
 `)
 
-// Resolution is what Resolve has found out, of equal items each by itself.
+// Resolution is what Resolve has found out; each of several equal items is listed by itself.
 type Resolution struct {
 	New    []bloom.Hash
 	Seen   []bloom.Hash
 	Unsure []bloom.Hash // whose replies were lost
 }
 
-// Resolve is for items that were found in their sets, in groups of which items were ever
-// reserved: it adds, or with add false only tells, which are new, and which are seen. The
-// others are held.
+// Resolve finds out which items are new and which are seen; the others are held. The items were
+// found in their sets, in groups of which items were ever reserved. If add is true, Resolve
+// also adds the new items.
 func (l *Leases) Resolve(ctx context.Context, keys []bloom.Hash, add bool) (r Resolution, err error) {
 	op := "has"
 	if add {

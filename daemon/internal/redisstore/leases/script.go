@@ -12,17 +12,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 )
 
-// chunk is how many items one script is for: other commands wait for it.
+// chunk is the maximum number of items of one call of a script: other commands wait for it.
 const chunk = 500
 
-// moved is what a script says of an item that is not kept in the place that was asked: nothing
-// was done.
+// moved is what a script says of an item that is not kept in the place where the script looked:
+// nothing was done.
 const moved = -1
 
-// prelude is what all scripts begin with. KEYS: the witness and the leases of a group; then of
-// the script; at last the place of each item. ARGV: whether items expire; then of the script;
-// at last 16 bytes and member of each item. A script returns a number and what became of
-// each item; -1 alone where the witness is gone, and nothing was done.
+// prelude is the beginning of all scripts. KEYS: the witness and the leases of a group; then
+// those of the script; last the key of each item's place. ARGV: whether items expire; then
+// those of the script; last the 16 bytes and the member of each item. A script returns a number
+// and what became of each item, or -1 alone if the witness is missing and nothing was done.
 //
 // 2^40 is forgotten.Reserved.
 const prelude = `
@@ -47,12 +47,12 @@ end
 local function number(n) return string.format('%.0f', n) end
 `
 
-// script is a text, and the name that servers give it which have it.
+// script is a text, and the name under which servers that have loaded it know it.
 type script struct{ text, sha string }
 
 func newScript(text string) script { return script{text, redis.NewScript(text).Hash()} }
 
-// call is a script for items of one group. It is not sent twice: the second time it may find
+// call is a script for items of one group. It is not sent twice: the second time, it might find
 // what it has done itself.
 type call struct {
 	redis.Cmd
@@ -68,11 +68,11 @@ func (*call) NoRetry() bool { return true }
 // work is what a script is to do with items.
 type work struct {
 	script script
-	keys   func(g int) []string // behind which the places of the items come
+	keys   func(g int) []string // the places of the items follow them
 	args   []any                // before those of the items
 	client redis.UniversalClient
 	writes bool // the replicas that redis.replicas demands must have it
-	// answered is told the first number of each answer, note what became of each item.
+	// answered receives the first number of each answer, note what became of each item.
 	answered func(number int64)
 	note     func(key bloom.Hash, place forgotten.Place, status int64)
 
@@ -80,11 +80,10 @@ type work struct {
 	unsure []bloom.Hash // whose replies were lost
 }
 
-// unacked is how many items may be other than they were before work that has failed.
+// unacked returns how many items may have been changed by work that has failed.
 func (w *work) unacked() int { return w.done + len(w.unsure) }
 
-// distinct is keys without those that are equal to one before, and a place for what becomes of
-// each.
+// distinct returns keys without repetitions, and a map for what becomes of each.
 func distinct(keys []bloom.Hash) (some []bloom.Hash, became map[bloom.Hash]int64) {
 	became = make(map[bloom.Hash]int64, len(keys))
 	some = make([]bloom.Hash, 0, len(keys))
@@ -97,7 +96,7 @@ func distinct(keys []bloom.Hash) (some []bloom.Hash, became map[bloom.Hash]int64
 	return some, became
 }
 
-// split makes calls of keys, which are of one group each.
+// split divides keys into calls, each for keys of one group.
 func split(keys []bloom.Hash) (all []*call) {
 	var open [forgotten.Groups]*call
 	for _, key := range keys {
@@ -111,7 +110,8 @@ func split(keys []bloom.Hash) (all []*call) {
 	return all
 }
 
-// execute does the work with calls, those in places that turn out to be others once more.
+// execute does the work with calls. Items that turn out to be in other places are looked for
+// there.
 func (l *Leases) execute(ctx context.Context, w *work, left []*call) error {
 	for len(left) > 0 {
 		n := min(len(left), max(forgotten.Groups, servers.PieceItems/chunk))
@@ -193,7 +193,7 @@ func (l *Leases) prepare(ctx context.Context, w *work, c *call) {
 	c.Cmd = *redis.NewCmd(ctx, args...)
 }
 
-// read takes in an answer. elsewhere are items that are to be asked for in other places.
+// read evaluates an answer. elsewhere are items that must be looked for in other places.
 func (l *Leases) read(w *work, c *call) (elsewhere []bloom.Hash, err error) {
 	answer, err := c.Int64Slice()
 	if err == nil && len(answer) != 1+len(c.keys) && len(answer) != 1 {

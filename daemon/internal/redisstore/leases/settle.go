@@ -11,13 +11,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 )
 
-// settle commits or releases items of a reservation. KEYS: also the reservations of the group, and
-// the part. ARGV: also the reservation, what is to become of the items, and for how many
-// milliseconds they are seen then. Returns 0 where there is no part. Of each item 0: lost, 1: done,
-// 2: was done before.
+// settle commits or releases items of a reservation. Further KEYS: the reservations of the
+// group, and the part. Further ARGV: the reservation, the new state of the items, and for how
+// many milliseconds they count as seen after that. It returns 0 if there is no part. For each
+// item it returns 0: lost, 1: done, 2: was done before.
 //
-// Whose lease has ended may have been taken by a plain batch: in a timing filter the key then has
-// the value 1, in an exact one there is no lease any more.
+// An item whose lease has ended may have been taken by a plain batch: in a timing filter the
+// key then has the value 1, in an exact filter there is no lease any more.
 var settle = newScript(prelude + `
 if redis.call('EXISTS', KEYS[4]) == 0 then return {0} end
 local id, to = ARGV[2], ARGV[3]
@@ -46,27 +46,28 @@ end
 return answer
 `)
 
-// IsUnknown tells the error of a reservation that is not known.
+// IsUnknown reports whether err says that a reservation is not known.
 func IsUnknown(err error) bool { return errors.Is(err, engine.ErrNoReservation) }
 
 // Settlement is what became of the items of a Commit or Release.
 type Settlement struct {
 	engine.Settled
 	Now     []bloom.Hash // done by this call, and by none before
-	Unacked int          // on an error: how many may be
+	Unacked int          // on an error: how many may be done
 }
 
-// Commit is that of engine.Reserving.
+// Commit carries out the Commit of engine.Reserving.
 func (l *Leases) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (Settlement, error) {
 	return l.settle(ctx, id, keys, lost, committed, released, expire)
 }
 
-// Release is that of engine.Reserving.
+// Release carries out the Release of engine.Reserving.
 func (l *Leases) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (Settlement, error) {
 	return l.settle(ctx, id, keys, lost, released, committed, 0)
 }
 
-// settle is for keys; nil: all of the reservation that are not in the state but.
+// settle puts keys into the state to; nil: all items of the reservation that are not in the
+// state but.
 func (l *Leases) settle(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool, to, but string, expire time.Duration) (s Settlement, err error) {
 	known := false
 	if keys == nil {

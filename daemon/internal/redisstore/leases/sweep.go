@@ -10,15 +10,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 )
 
-// due lists up to ARGV[1] reservations of KEYS[1] that are to be let go of.
+// due lists up to ARGV[1] reservations of KEYS[1] that are due to be swept.
 var due = redis.NewScript(`
 local clock = redis.call('TIME')
 return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', clock[1] * 1000), 'LIMIT', 0, ARGV[1])
 `)
 
-// letGo takes items out of a part, with leases that the reservation still has of them, which have
-// ended; and the reservation out of the group when nothing is left. KEYS: also the reservations of
-// the group, and the part. ARGV: also the reservation.
+// letGo removes items from a part, together with the leases that the reservation still has on
+// them, which have ended. When nothing is left, it removes the reservation from the group.
+// Further KEYS: the reservations of the group, and the part. Further ARGV: the reservation.
 var letGo = newScript(prelude + `
 local id = ARGV[2]
 local at = redis.call('ZSCORE', KEYS[3], id)
@@ -44,11 +44,11 @@ end
 return answer
 `)
 
-// swept is how many reservations one Sweep lets go of in each group at most.
+// swept is the maximum number of reservations that one Sweep removes in each group.
 const swept = 100
 
-// Sweep lets go of reservations that have ended long ago: Redis gives back their memory, and that of
-// items that they never committed, which are new already. Every daemon may do it at any time.
+// Sweep removes reservations that ended long ago: Redis frees their memory, and that of items
+// that they never committed, which are new already. Any daemon may call it at any time.
 func (l *Leases) Sweep(ctx context.Context) error {
 	var cmds [forgotten.Groups]*redis.Cmd
 	_, err := l.servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -79,7 +79,7 @@ func (l *Leases) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweep lets go of the part of a reservation in a group.
+// sweep removes the part of a reservation in a group.
 func (l *Leases) sweep(ctx context.Context, g int, text string) error {
 	id, ok := forgotten.Decode(text)
 	if !ok { // of another program

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// EntryOf is what the registry has for the spec of e, or e.
+// EntryOf returns the entry that the registry has for the spec of e, or e if it has none.
 func (r *Registry) EntryOf(ctx context.Context, e Entry) (Entry, error) {
 	have, err := r.servers.Admin.HGetAll(ctx, Key).Result()
 	if err != nil {
@@ -19,7 +19,7 @@ func (r *Registry) EntryOf(ctx context.Context, e Entry) (Entry, error) {
 	return matchEntry(have, e)
 }
 
-// Registered is the entry that the registry has of a filter.
+// Registered returns the entry that the registry has of a filter.
 func (r *Registry) Registered(ctx context.Context, spec engine.Spec) (Entry, error) {
 	text, err := r.servers.Admin.HGet(ctx, Key, spec.Name).Result()
 	if err == redis.Nil {
@@ -34,8 +34,9 @@ func (r *Registry) Registered(ctx context.Context, spec engine.Spec) (Entry, err
 	return e, err
 }
 
-// Supersede puts e in the place of old in the registry, and returns what is there then: e,
-// or what another daemon has put there since; and the version from which daemons have it.
+// Supersede replaces old with e in the registry. It returns the entry that the registry has
+// then: e, or what another daemon has put there meanwhile; and the version from which daemons
+// have it.
 func (r *Registry) Supersede(ctx context.Context, old, e Entry, tomb string) (found Entry, version int64, err error) {
 	text, err := e.Encode()
 	if err != nil {
@@ -78,8 +79,8 @@ func (r *Registry) Supersede(ctx context.Context, old, e Entry, tomb string) (fo
 	return found, counted.Val(), nil
 }
 
-// Register puts a filter into the registry, in place of its tombstone, and returns the
-// entry that it has there: that of another daemon which was quicker, or e.
+// Register puts a filter into the registry, in place of its tombstone, and returns the entry
+// that it has there: e, or that of another daemon that was quicker.
 func (r *Registry) Register(ctx context.Context, e Entry, tomb string) (Entry, error) {
 	text, err := e.Encode()
 	if err != nil {
@@ -101,8 +102,8 @@ func (r *Registry) Register(ctx context.Context, e Entry, tomb string) (Entry, e
 	return found, err
 }
 
-// change lets change look at the registry and say, by a call of its second
-// argument, what is to be changed if nobody else has changed it since.
+// change lets the function change look at the registry and say, by calling commit, what to
+// change if nobody else has changed the registry meanwhile.
 func (r *Registry) change(ctx context.Context, change func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error) (err error) {
 	for range 10 { // others may change the registry meanwhile
 		err = r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
@@ -129,8 +130,8 @@ func (r *Registry) change(ctx context.Context, change func(have, tombs map[strin
 	return err
 }
 
-// Unregister takes an entry out of the registry and leaves its keys to the cleaner. It
-// does nothing where the registry does not have it any more.
+// Unregister takes an entry out of the registry and leaves its keys to the cleaner. It does
+// nothing if the registry no longer has the entry.
 func (r *Registry) Unregister(ctx context.Context, e Entry) error {
 	tomb, err := TombOf(e)
 	if err != nil {
@@ -151,7 +152,8 @@ func (r *Registry) Unregister(ctx context.Context, e Entry) error {
 	})
 }
 
-// matchEntry finds the entry that the spec of e is to have beside those that are there.
+// matchEntry returns the entry for the spec of e, given those that exist: an equal one of them,
+// or e.
 func matchEntry(have map[string]string, e Entry) (Entry, error) {
 	spec := e.Spec
 	for name, other := range have {

@@ -14,19 +14,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Entry is a filter in the registry. Two are the same filter if they are equal.
+// Entry is a filter in the registry. Two equal entries are the same filter.
 type Entry struct {
 	Spec   engine.Spec
 	Seed   uint64
 	Gen    uint64
 	Born   int64        // nanoseconds since 1970 UTC
-	Header bloom.Header // of the kind bloom
-	// Tag is in the keys of its stripes, so that they are those of no other filter, be it
-	// restored from the same version of the archive; "" in filters of earlier versions.
+	Header bloom.Header // for the kind bloom
+	// Tag is part of the keys of its stripes, so that no other filter has the same keys, not
+	// even one restored from the same version of the archive; "" in filters of earlier
+	// versions.
 	Tag string
 }
 
-// NewEntry is that of a new filter.
+// NewEntry returns the entry of a new filter.
 func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 	e := Entry{Spec: spec, Seed: b.Seed, Gen: b.Generation, Born: b.Created.UnixNano()}
 	switch {
@@ -40,7 +41,7 @@ func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 }
 
 func bitMapEntry(spec engine.Spec, h bloom.Header) Entry {
-	h.Layers = min(h.Layers, 1) // of one that grows Redis itself tells how many there are
+	h.Layers = min(h.Layers, 1) // if the filter grows, Redis itself tells how many there are
 	return Entry{Spec: spec, Seed: h.Seed, Gen: h.Generation, Born: h.Created.UnixNano(), Header: h}
 }
 
@@ -52,22 +53,22 @@ func (e Entry) Expires() bool { return configs.Expires(e.Spec.Kind) }
 
 func newTag() string {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	_, _ = rand.Read(b[:]) // never fails, according to its documentation
 	return hex.EncodeToString(b[:])
 }
 
-// NewBitMapEntry is that of a new filter whose bit-map has the header.
+// NewBitMapEntry returns the entry of a new filter whose bit-map has the header.
 func NewBitMapEntry(spec engine.Spec, h bloom.Header) Entry {
 	e := bitMapEntry(spec, h)
 	e.Tag = newTag()
 	return e
 }
 
-// entryJSON is what stands in the registry of an entry beside its spec, whose name is the
-// field's.
+// entryJSON is what the registry has of an entry besides its spec. The name of the field is the
+// name of the spec.
 type entryJSON struct {
-	// Header of the bit-map, base64. Filters whose keys have a tag have it as Map, so that
-	// earlier versions, which would look for other keys, refuse them.
+	// Header of the bit-map, in base64. Filters whose keys have a tag have it as Map instead,
+	// so that earlier versions, which would look for other keys, refuse them.
 	Header string `json:"header"`
 	Map    string `json:"map"`
 	Tag    string `json:"tag"`
@@ -77,7 +78,7 @@ type entryJSON struct {
 	Created    int64  `json:"created"`
 }
 
-// Encode is the entry as it stands in the registry, where its field is the name.
+// Encode returns the entry as the registry has it, in the field of its name.
 func (e Entry) Encode() (string, error) {
 	var own []configs.Member
 	if e.HasBitMap() {
@@ -100,7 +101,7 @@ func (e Entry) Encode() (string, error) {
 	return string(text), err
 }
 
-// Decode reads what Encode wrote. An error of it is one that AsDamaged knows.
+// Decode reads what Encode wrote. AsDamaged recognizes its errors.
 func Decode(name, text string) (e Entry, err error) {
 	defer func() {
 		if err != nil {

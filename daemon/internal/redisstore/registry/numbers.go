@@ -13,14 +13,14 @@ import (
 
 const idsKey = "urifilter:ids"
 
-// highestField is the field of idsKey with the highest id that was given; the others are
-// the names of filters that are being made or are there.
+// highestField is the field of idsKey with the highest id that was given; the other fields are
+// the names of filters that exist or are being created.
 const highestField = ":highest"
 
 var _ engine.Numbers = (*Registry)(nil)
 
-// TakeID implements engine.Numbers. A Redis that lost its data counts on from what this
-// daemon knows.
+// TakeID implements engine.Numbers. If Redis lost its data, counting goes on from the highest
+// id that this daemon knows.
 func (r *Registry) TakeID(ctx context.Context, name string, least int) (id int, err error) {
 	err = r.number(ctx, func(have map[string]string, highest int) []any {
 		if id, _ = strconv.Atoi(have[name]); id >= least {
@@ -42,8 +42,8 @@ func (r *Registry) NoteID(ctx context.Context, id int) error {
 	})
 }
 
-// number changes idsKey in one step: set says which fields get which values, given what
-// is there; nil: none.
+// number changes idsKey in one step: given the present fields, set returns the fields to set
+// and their values; nil: none.
 func (r *Registry) number(ctx context.Context, set func(have map[string]string, highest int) []any) error {
 	for range 100 { // others may take ids meanwhile
 		err := r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
@@ -78,7 +78,7 @@ func (r *Registry) number(ctx context.Context, set func(have map[string]string, 
 	return fmt.Errorf("key %s: others change it all the time: %w", idsKey, engine.ErrUnavailable)
 }
 
-// ForgetID gives a name that was dropped another id should it be made again.
+// ForgetID makes sure that a name that was dropped gets another id if it is created again.
 func (r *Registry) ForgetID(ctx context.Context, name string) error {
 	return r.servers.Admin.HDel(ctx, idsKey, name).Err()
 }

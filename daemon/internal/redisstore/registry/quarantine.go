@@ -13,32 +13,32 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// A filter whose entry in the registry, or whose stripes, are not to be understood is in
-// quarantine: this daemon serves the others, and gives its name and id to nobody. A daemon
-// that serves the filter when its entry is damaged goes on, until it is started again.
+// A filter is in quarantine if its entry in the registry, or its stripes, cannot be understood:
+// this daemon serves the others, and gives its name and id to no other filter. A daemon that is
+// already serving the filter when its entry is damaged goes on until it is restarted.
 
 var _ engine.Quarantiner = (*Registry)(nil)
 
-// QuarantineKey is a hash of entries that were dropped from quarantine: name and moment ->
-// entry. It is in the registry's slot of a cluster.
+// QuarantineKey is the key of a hash of entries that were dropped from quarantine: name and
+// time -> entry. It is in the registry's slot of a cluster.
 const QuarantineKey = "urifilter:quarantine:{" + Key + "}"
 
-// damagedError is an error of one filter's data, that says nothing about the others.
+// damagedError is an error of one filter's data. It says nothing about other filters.
 type damagedError struct{ error }
 
-// Damaged makes an error one that AsDamaged knows.
+// Damaged makes err an error that AsDamaged recognizes.
 func Damaged(err error) error { return damagedError{err} }
 
 func (e damagedError) Unwrap() error { return e.error }
 
-// AsDamaged tells whether an error is one filter's, and others can be served.
+// AsDamaged reports whether an error concerns only one filter, so that others can be served.
 func AsDamaged(err error) bool {
 	var damaged damagedError
 	return errors.As(err, &damaged)
 }
 
-// Quarantine notes a filter that is not served, unless it is known already. Where tells one
-// entry of a name from the next.
+// Quarantine notes a filter that is not served, unless it is known already. Where distinguishes
+// entries of the same name.
 func (r *Registry) Quarantine(name, text string, cause error) (q engine.Quarantined, known bool) {
 	q = engine.Quarantined{ID: idOf(text), Name: name, Where: WhereIs(name, text), Cause: cause}
 	r.mu.Lock()
@@ -50,17 +50,17 @@ func (r *Registry) Quarantine(name, text string, cause error) (q engine.Quaranti
 	return q, false
 }
 
-// WhereIs tells one entry of a name from the next.
+// WhereIs returns a text that distinguishes entries of the same name.
 func WhereIs(name, text string) string {
 	return fmt.Sprintf("key %s, field %s, CRC-32C %08x", Key, name, bloom.Checksum([]byte(text)))
 }
 
-// idOf is the id in an entry that is damaged elsewhere; 0 where it cannot be told.
+// idOf returns the id in an entry that is damaged elsewhere; 0 if it cannot be read.
 func idOf(text string) int {
 	var j struct {
 		ID int `json:"id"`
 	}
-	_ = json.Unmarshal([]byte(text), &j) // what was understood before the damage counts
+	_ = json.Unmarshal([]byte(text), &j) // what was decoded before the damage counts
 	return max(j.ID, 0)
 }
 
@@ -75,7 +75,7 @@ func (r *Registry) Quarantined() []engine.Quarantined {
 	return all
 }
 
-// Release serves the name of an entry to others again.
+// Release makes the name of an entry available again.
 func (r *Registry) Release(q engine.Quarantined) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

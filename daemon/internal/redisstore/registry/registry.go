@@ -1,6 +1,7 @@
-// Package registry has what Redis knows of filters: which there are, their ids, what is left of
-// those that were dropped or never made, and entries that cannot be read. Each change is one
-// transaction, so that daemons see filters whole. It knows nothing of what is in a filter.
+// Package registry has what Redis knows about filters: which exist, their ids, what is left of
+// those that were dropped or never completed, and entries that cannot be read. Each change is
+// one transaction, so that daemons see filters whole. The package knows nothing about the
+// contents of filters.
 package registry
 
 import (
@@ -22,7 +23,7 @@ import (
 const (
 	// Key is a hash: name of a filter -> entry, as Encode makes it.
 	Key = "urifilter:filters"
-	// FormatField of Key is the version of all that is in Redis, 1.
+	// FormatField is the field of Key with the version of everything in Redis, 1.
 	FormatField = ":format"
 
 	format = "1"
@@ -30,8 +31,8 @@ const (
 	versionKey = "urifilter:version:{" + Key + "}"
 )
 
-// Registry is that of one Redis as one daemon sees it. Its methods may be called by several
-// goroutines.
+// Registry is the registry of one Redis as one daemon sees it. Its methods may be called by
+// several goroutines.
 type Registry struct {
 	servers *servers.Servers
 	self    string // the name of this daemon
@@ -44,12 +45,12 @@ type Registry struct {
 	bad map[string]engine.Quarantined // by name
 }
 
-// New is a registry that was not read yet, for the daemon of that name.
+// New returns a registry that has not been read yet, for the daemon named self.
 func New(servers *servers.Servers, self string, log *slog.Logger) *Registry {
 	return &Registry{servers: servers, self: self, log: log, bad: map[string]engine.Quarantined{}}
 }
 
-// Look says what is wrong with what is in Redis, if it is another program's.
+// Look returns an error if the data in Redis is that of another program.
 func (r *Registry) Look(ctx context.Context) error {
 	err := r.servers.Admin.HExists(ctx, Key, FormatField).Err()
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
@@ -71,11 +72,12 @@ func (r *Registry) Entries(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// idKey is a string that tells a registry from one that was begun after it was lost:
-// what the new one lacks was not dropped. It is in the registry's slot of a cluster.
+// idKey is the key of a string that distinguishes a registry from one that was begun after it
+// was lost: filters that the new one lacks were not dropped. It is in the registry's slot of a
+// cluster.
 const idKey = "urifilter:registry:{" + Key + "}"
 
-// Read reads all fields of the registry, and its id, at one moment. It has none if
+// Read reads all fields of the registry, and its id, at one moment. The registry has no id if
 // it was lost, or if only earlier versions have written to it.
 func (r *Registry) Read(ctx context.Context) (all map[string]string, id string, err error) {
 	var fields *redis.MapStringStringCmd
@@ -100,14 +102,14 @@ func (r *Registry) Same(id string) bool {
 	return id != "" && r.id == id
 }
 
-// Agreed says that the filters here agree with the registry of an id.
+// Agreed records that the filters here agree with the registry of that id.
 func (r *Registry) Agreed(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.id = id
 }
 
-// Another tells whether an id is that of another registry than the one which the filters here
+// Another tells whether an id is that of another registry than the one that the filters here
 // agreed with.
 func (r *Registry) Another(id string) bool {
 	r.mu.Lock()
@@ -115,7 +117,7 @@ func (r *Registry) Another(id string) bool {
 	return r.id != "" && r.id != id
 }
 
-// Version is the number of clears that were ever made.
+// Version returns the number of clears that were ever made.
 func (r *Registry) Version(ctx context.Context) (int64, error) {
 	n, err := r.servers.Admin.Get(ctx, versionKey).Int64()
 	if err == redis.Nil {
@@ -125,8 +127,8 @@ func (r *Registry) Version(ctx context.Context) (int64, error) {
 }
 
 // mend adds to the registry KEYS[1] the entries ARGV[3...] that it lacks, and its format,
-// ARGV[1]. One that had none is a new registry, and gets the id ARGV[2] at KEYS[2].
-// Returns the id.
+// ARGV[1]. A registry that had no format is new, and gets the id ARGV[2] at KEYS[2]. mend
+// returns the id.
 var mend = redis.NewScript(`
 for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i+1]) end
 if redis.call('HSETNX', KEYS[1], ':format', ARGV[1]) == 1 then redis.call('DEL', KEYS[2]) end
@@ -134,7 +136,7 @@ redis.call('SET', KEYS[2], ARGV[2], 'NX')
 return redis.call('GET', KEYS[2])
 `)
 
-// Mend adds entries that are missing, and what tells one registry from another,
+// Mend adds entries that are missing, and the id that distinguishes one registry from another,
 // in one step. It returns the id.
 func (r *Registry) Mend(ctx context.Context, entries []any) (string, error) {
 	args := append([]any{format, rand.Text()}, entries...)

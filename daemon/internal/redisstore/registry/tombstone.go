@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TombstonesKey is a hash of what is to be removed from Redis: entries that were dropped,
-// whose keys stay until all daemons have noticed, and entries of filters that are being
-// made, whose keys are to go if their maker dies. Any daemon removes the keys, so that none
-// are left when one dies. It is in the registry's slot of a cluster, so that one
-// transaction changes both.
+// TombstonesKey is the key of a hash of what must be removed from Redis: entries that were
+// dropped, whose keys stay until all daemons have noticed, and entries of filters that are
+// being created, whose keys must go if their creator dies. Any daemon may remove the keys, so
+// that none are left when one dies. The hash is in the registry's slot of a cluster, so that
+// one transaction changes both.
 const TombstonesKey = "urifilter:tombstones:{" + Key + "}"
 
 // A tombstone's field is the name of the filter and its entry. Its value is the daemon that makes the
@@ -24,7 +24,7 @@ const Dropped = "dropped"
 // IsDropped reports whether a tombstone with this value is of a filter that was dropped.
 func IsDropped(value string) bool { return value == Dropped || strings.HasPrefix(value, Dropped+" ") }
 
-// TombOf is the field of an entry.
+// TombOf returns the field of an entry in TombstonesKey.
 func TombOf(e Entry) (string, error) {
 	text, err := e.Encode()
 	return e.Spec.Name + " " + text, err
@@ -56,7 +56,7 @@ func (r *Registry) Unmake(ctx context.Context, e Entry) error {
 	return r.servers.Admin.HSet(ctx, TombstonesKey, tomb, Dropped).Err()
 }
 
-// Dropped tells whether the registry, which is there, does not have the entry.
+// Dropped tells whether the registry exists but does not have the entry.
 func (r *Registry) Dropped(ctx context.Context, e Entry) (bool, error) {
 	have, id, err := r.Read(ctx)
 	if err != nil || have[FormatField] == "" || !r.Same(id) {
@@ -70,12 +70,13 @@ func (r *Registry) Dropped(ctx context.Context, e Entry) (bool, error) {
 	return err == nil && its != e, err
 }
 
-// Clean removes the keys of one tombstone, which has this value, unless a filter of the registry has
-// them: that of an earlier version, whose keys have no tag, and which was made again.
+// Clean removes the keys of one tombstone, which has this value, unless a filter in the
+// registry has the same keys: one of an earlier version, whose keys have no tag, that was
+// created again.
 //
-// A daemon that has not noticed the drop may make keys again behind Clean; then it calls Unmake. So
-// Clean puts its mark on the tombstone first, and removes the tombstone at last only if the mark is
-// still on it. Otherwise it has to be called again.
+// A daemon that has not noticed the drop may create keys again after Clean; then it calls
+// Unmake. So Clean first puts its mark on the tombstone, and finally removes the tombstone only
+// if the mark is still on it. Otherwise Clean must be called again.
 func (r *Registry) Clean(ctx context.Context, tomb, value string) error {
 	var e Entry
 	if err := e.fromTomb(tomb); err != nil {
@@ -87,7 +88,7 @@ func (r *Registry) Clean(ctx context.Context, tomb, value string) error {
 	}
 	its, err := Decode(e.Spec.Name, all[e.Spec.Name])
 	if err != nil && all[e.Spec.Name] != "" && e.HasBitMap() && e.Tag == "" {
-		return nil // a damaged entry, which may be that of the same keys
+		return nil // a damaged entry, which may have the same keys
 	}
 	mark := Dropped + " " + r.self
 	if marked, err := r.replaceTomb(ctx, tomb, value, mark); err != nil || !marked {
@@ -103,8 +104,9 @@ func (r *Registry) Clean(ctx context.Context, tomb, value string) error {
 	return err
 }
 
-// replaceTomb gives a tombstone another value, or removes it if that is "". It reports whether it
-// did: not if the tombstone does not have the old value, or another one has changed meanwhile.
+// replaceTomb gives a tombstone another value, or removes it if value is "". It reports whether
+// it did: it does not if the tombstone does not have the old value, or if another tombstone has
+// changed meanwhile.
 func (r *Registry) replaceTomb(ctx context.Context, tomb, old, value string) (done bool, err error) {
 	err = r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
 		have, err := tx.HGet(ctx, TombstonesKey, tomb).Result()
@@ -129,7 +131,7 @@ func (r *Registry) replaceTomb(ctx context.Context, tomb, old, value string) (do
 	return done, err
 }
 
-// keysOf is what the keys of a filter begin with.
+// keysOf returns the prefix of the keys of a filter.
 func keysOf(e Entry) string {
 	if e.HasBitMap() {
 		return MapPrefix(e)
@@ -141,7 +143,7 @@ func (r *Registry) removeKeys(ctx context.Context, e Entry) error {
 	switch {
 	case !e.HasBitMap():
 		return r.removePrefix(ctx, ItemPrefix(e))
-	case e.Header.Layers > 0: // there are as many stripes as it grew
+	case e.Header.Layers > 0: // the number of stripes depends on how far it grew
 		if err := r.removePrefix(ctx, MapPrefix(e)+":"); err != nil {
 			return err
 		}

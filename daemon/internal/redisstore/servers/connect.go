@@ -1,6 +1,6 @@
 // Package servers has the connections to a Redis, be it one server, a master with its
 // sentinels, or a cluster: what is demanded of the servers, what their errors mean, and what
-// became of a command whose connection broke. It knows nothing of what is kept there.
+// became of a command whose connection broke. It knows nothing about what is stored there.
 package servers
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// Options say which Redis, and how to log in. They are those of the settings.
+// Options say which Redis to use, and how to log in. They are those of the settings.
 type Options struct {
 	Addrs      []string
 	Username   string
@@ -30,14 +30,14 @@ type Options struct {
 	Timeout time.Duration
 	// Fsync refuses servers that answer before they have synced.
 	Fsync bool
-	// Replicas is how many of them must have a batch before it is answered; 0: none. Not
-	// for a cluster.
+	// Replicas is how many replicas must have a batch before it is answered; 0: none. Not for a
+	// cluster.
 	Replicas int
 }
 
 const defaultTimeout = 5 * time.Second
 
-// Servers are those of one Redis, as its topology has them now. They may be used by several
+// Servers are the servers of one Redis, in its present topology. They may be used by several
 // goroutines at once.
 type Servers struct {
 	Batches redis.UniversalClient // batches travel here, to servers that are in sync
@@ -45,9 +45,9 @@ type Servers struct {
 	opt     Options
 }
 
-// Dial makes the clients for what is at the addresses: one server, sentinels, or a
-// cluster. onConnect sees every connection of the one for batches. It connects to none of them
-// but to find out which of the three they are.
+// Dial makes the clients for what is at the addresses: one server, sentinels, or a cluster.
+// onConnect is called for every connection of the client for batches. Dial itself connects only
+// to find out which of the three they are.
 func Dial(ctx context.Context, o Options, onConnect func(context.Context, *redis.Conn) error) (*Servers, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -87,7 +87,7 @@ func Dial(ctx context.Context, o Options, onConnect func(context.Context, *redis
 	return s, nil
 }
 
-// Timeout is that of each command.
+// Timeout returns the timeout of each command.
 func (s *Servers) Timeout() time.Duration { return s.opt.Timeout }
 
 // Close closes the clients.
@@ -140,7 +140,7 @@ func explain(addr string, err error) error {
 	return err
 }
 
-// isDial tells whether err came before anything was sent.
+// isDial tells whether err occurred before anything was sent.
 func isDial(err error) bool {
 	var op *net.OpError
 	var handshake *tlsdial.HandshakeError
@@ -159,12 +159,12 @@ func (s *Servers) Masters(ctx context.Context, do func(ctx context.Context, c *r
 	}
 }
 
-// checkPolicy refuses a server that may evict keys: an evicted stripe is a filter that
-// forgot, and nobody would notice at once.
+// checkPolicy refuses a server that may evict keys: a filter with an evicted stripe has
+// forgotten items, and nobody would notice at once.
 func checkPolicy(ctx context.Context, c *redis.Client) error {
 	got, err := c.ConfigGet(ctx, "maxmemory-policy").Result()
 	if err != nil {
-		return nil // managed servers refuse CONFIG; resyncing finds what an eviction takes
+		return nil // managed servers refuse CONFIG; resyncing finds what was evicted
 	}
 	if p := got["maxmemory-policy"]; p != "" && p != "noeviction" {
 		return fmt.Errorf("redis %s: maxmemory-policy %s lets it throw away bit-maps\nhint: redis-cli -u redis://%s CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// checkDurability refuses a server whose answers may come before what they tell of is on
-// its disk.
+// checkDurability refuses a server that may answer before the change is on its disk.
 func checkDurability(ctx context.Context, c *redis.Client) error {
 	addr := c.Options().Addr
 	got, err := c.ConfigGet(ctx, "append*").Result()
@@ -26,9 +25,9 @@ func checkDurability(ctx context.Context, c *redis.Client) error {
 	return nil
 }
 
-// WarnSplit tells of a master under sentinels that goes on writing when it is cut off from
-// its replicas: the sentinels may have made one of them the master, and an item is then
-// new at both.
+// WarnSplit warns of a master under sentinels that goes on writing when it is cut off from its
+// replicas: the sentinels may have made one of them the master, and an item is then new on
+// both.
 func (s *Servers) WarnSplit(ctx context.Context, log *slog.Logger) {
 	if s.opt.MasterName == "" || s.opt.Replicas > 0 {
 		return
@@ -43,10 +42,10 @@ func (s *Servers) WarnSplit(ctx context.Context, log *slog.Logger) {
 	})
 }
 
-// Value is that of a setting at one server.
+// Value is the value of a setting on one server.
 type Value struct{ Server, Value string }
 
-// Setting asks all masters for a setting. Managed servers may refuse to tell.
+// Setting asks all masters for a setting. Managed servers may refuse to answer.
 func (s *Servers) Setting(ctx context.Context, name string) (values []Value, err error) {
 	var mu sync.Mutex
 	err = s.Masters(ctx, func(ctx context.Context, c *redis.Client) error {

@@ -13,14 +13,14 @@ import (
 var (
 	// ErrNotSynced refuses a connection for batches to a server that is not yet resynced.
 	ErrNotSynced = errors.New("is not yet resynced")
-	// ErrSentinel is that of MasterRunID for a server that holds no data.
+	// ErrSentinel is returned by MasterRunID for a sentinel, which holds no data.
 	ErrSentinel = errors.New("is a sentinel")
-	// errReplica refuses a connection to a server that is not a master: should it become
-	// one without what the old one had, a new connection shows it.
+	// errReplica refuses a connection to a server that is not a master: if it becomes one
+	// without the data of the old master, a new connection shows that.
 	errReplica = errors.New("is a replica")
 )
 
-// MasterRunID is the run id of a server that is a master.
+// MasterRunID returns the run id of a server that is a master.
 func MasterRunID(ctx context.Context, c interface {
 	Info(ctx context.Context, sections ...string) *redis.StringCmd
 }) (string, error) {
@@ -45,7 +45,8 @@ func MasterRunID(ctx context.Context, c interface {
 	return id, nil
 }
 
-// RunIDs asks all masters, and refuses one that may lose what it acknowledges.
+// RunIDs returns the run ids of all masters, and refuses a master that may lose what it
+// acknowledges.
 func (s *Servers) RunIDs(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var ids []string

@@ -13,13 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Reach tells, in one line each, that Redis cannot be reached, and that it can be again.
+// Reach logs, in one line each, when Redis cannot be reached, and when it can be reached again.
 type Reach struct {
 	mu    sync.Mutex
 	since time.Time // zero: it can be reached
 }
 
-// Note is told how a talk with Redis ended.
+// Note records how an exchange with Redis ended.
 func (r *Reach) Note(log *slog.Logger, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,14 +40,15 @@ func (r *Reach) Away() bool {
 	return !r.since.IsZero()
 }
 
-// Unreachable tells the errors of a server that is away from those of one that answers.
+// Unreachable reports whether err is that of a server that is away, and not that of one that
+// answers.
 func Unreachable(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout)
 }
 
-// ClientLog takes what go-redis has to say: about single connections, many lines a second
-// while a server is away, of which the store tells in one.
+// ClientLog receives what go-redis has to say. It is about single connections: many lines a
+// second while a server is away, which the store reports in one line.
 type ClientLog struct{ Log *slog.Logger }
 
 // Printf implements go-redis's logger.

@@ -7,10 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// PieceItems bounds a pipeline: so many commands travel before their replies are read.
+// PieceItems bounds a pipeline: at most this many commands are sent before their replies are
+// read.
 const PieceItems = 4000
 
-// Verdict is what became of a command that sets an item, if it does not exist.
+// Verdict is what became of a command that sets an item if it does not exist.
 type Verdict int
 
 const (
@@ -33,11 +34,11 @@ func isRedisError(err error) bool {
 	return errors.As(err, &answer) && !errors.Is(err, redis.ErrClosed)
 }
 
-// notSent tells whether err came before the command left this process.
+// notSent tells whether err occurred before the command left this process.
 func notSent(err error) bool {
 	return isDial(err) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) ||
 		errors.Is(err, redis.ErrClosed) || errors.Is(err, errReplica) || errors.Is(err, ErrNotSynced)
 }
 
-// ErrNotAsked is that of commands which were not sent after another had failed.
+// ErrNotAsked is the error of commands that were not sent because another had failed.
 var ErrNotAsked = fmt.Errorf("not asked: %w", redis.ErrClosed)

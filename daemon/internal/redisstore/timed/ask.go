@@ -20,10 +20,10 @@ type dialogue struct {
 	questions []itemset.Question // SET, or EXISTS
 }
 
-// sendQuestions sends a command for each key that is wanted, in pieces, and stops after the first
-// that fails: SET for those that are to expire, EXISTS where expire is 0. It hears of the
-// groups of these keys, and of those in listen. Those that were not sent have no verdict but
-// undone.
+// sendQuestions sends a command for each wanted key, in pieces, and stops after the first piece
+// that fails: SET for keys that are to expire, EXISTS if expire is 0. It reads the witnesses of
+// the groups of these keys, and of those in listen. Commands that were not sent have the
+// verdict servers.Undone.
 func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
 	n := 0
 	for _, is := range wanted {
@@ -62,7 +62,7 @@ func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, lis
 	return nil
 }
 
-// askPiece sends a pipeline, and behind it the question for the witnesses.
+// askPiece sends the questions in a pipeline, followed by the query for the witnesses.
 func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []itemset.Question, listen uint64) error {
 	var hear func(*forgotten.Marks) error
 	enough := func() error { return nil }

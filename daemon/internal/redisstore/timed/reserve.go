@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 )
 
-// The key of an item that is reserved expires with the lease. So Add and Has, which set keys that
-// are not there, and look for those that are, need know nothing of it.
+// The key of a reserved item expires with the lease. So Add, which sets keys that do not exist,
+// and Has, which looks for those that do, need not know about leases.
 
 var (
 	_ engine.Reserving = (*Set)(nil)

@@ -11,7 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// PutBack puts into Redis what the mirror has, for as long as it has yet to be seen.
+// PutBack puts the items of the mirror into Redis, each for the rest of the time for which it
+// counts as seen.
 func (p places) PutBack(ctx context.Context) error {
 	var entries []timing.Entry
 	for part := range timing.Parts {

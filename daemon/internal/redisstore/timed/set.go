@@ -1,5 +1,5 @@
 // Package timed has filters of the kind timing in Redis: items as keys that expire there, the
-// witnesses that tell whether Redis has lost some, and the mirror of what was accepted here.
+// witnesses that show whether Redis has lost some, and the mirror of what was accepted here.
 package timed
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// Set is a filter of the kind timing. Each item is a key in Redis that expires there, by
-// the clock of that server: `SET key 1 PX ms NX` makes it, in one step, for one caller of
-// all daemons.
+// Set is a filter of the kind timing. Each item is a key in Redis that expires there, by the
+// clock of that server: `SET key 1 PX ms NX` creates it, in one step, for one caller among all
+// daemons.
 //
-// The items fall into groups, and each group's keys share a hash tag with its witness, a
-// key that is there as long as Redis has lost nothing. It is asked for behind the items
-// of each pipeline, so that no answer counts that a Redis gave which was flushed; and it tells
-// what was forgotten, see package forgotten.
+// The items fall into groups, and each group's keys share a hash tag with its witness, a key
+// that exists as long as Redis has lost nothing. The witness is read after the items of each
+// pipeline, so that no answer from a Redis that was flushed counts; and it tells what was
+// forgotten, see package forgotten.
 //
 // The mirror has the items that this daemon has accepted, with the time at which they were
-// sent: Redis forgets none of them earlier. So they need not travel, and when Redis has
-// lost data they are put back. Of what other daemons accepted it knows nothing.
+// sent: Redis forgets none of them earlier. So they need not be sent again, and when Redis has
+// lost data they are put back. The mirror knows nothing about what other daemons have accepted.
 type Set struct {
 	itemset.Set
 	mirror *timing.Table
@@ -44,14 +44,14 @@ var (
 	_ filter.Filter    = (*Set)(nil)
 )
 
-// New is the filter of an entry, without anything in it.
+// New returns the filter of an entry, with nothing in its mirror.
 func New(l *filter.Link, e registry.Entry) *Set {
 	s := &Set{mirror: timing.New(timing.SystemClock())}
 	s.Init(l, e, places{s}, true)
 	return s
 }
 
-// places implement itemset.Items.
+// places implements itemset.Items.
 type places struct{ *Set }
 
 func (p places) Place(key bloom.Hash) forgotten.Place {
@@ -111,22 +111,22 @@ func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 	return len(accepted), nil
 }
 
-// reflect mirrors what was accepted here. Whatever the system says to a larger mirror, Redis has
-// these items.
+// reflect mirrors what was accepted here. Even if the system refuses memory for a larger
+// mirror, Redis has these items.
 func (s *Set) reflect(keys []bloom.Hash, until int64) {
 	if _, err := s.mirror.AddUntil(keys, until, make([]bool, len(keys))); err != nil {
 		s.Log.Warn("no memory to mirror items; if redis loses them, they are not restored from here", "filter", s.Spec.Name, "err", err)
 	}
 }
 
-// talk asks for the keys that the mirror does not have. isNew is false afterwards.
+// talk queries the keys that the mirror does not have. All of isNew is false afterwards.
 func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []bool) error {
 	d.Dialogue = s.Open(keys)
 	s.mirror.Has(keys, isNew)
 	return s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
-// broken sorts out a batch that failed, whose items may have expired at until.
+// broken cleans up after a batch that failed, whose items may have expired at until.
 func (s *Set) broken(ctx context.Context, d *dialogue, until int64, err error) error {
 	return s.Broken(ctx, func(yield func(forgotten.Untold, servers.Verdict) bool) {
 		for i := range d.questions {
@@ -162,11 +162,12 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 // Memory implements engine.Timed: of the mirror.
 func (s *Set) Memory() uint64 { return s.mirror.Memory() }
 
-// Mirror implements filter.Mirroring: it has all that this daemon has accepted, and nothing bounds it
-// but limits.filter_bytes and the end of the items.
+// Mirror implements filter.Mirroring: the mirror has everything that this daemon has accepted,
+// and only limits.filter_bytes and the expiry of the items bound it.
 func (s *Set) Mirror() filter.Mirror { return filter.Mirror{Bytes: s.mirror.Memory()} }
 
-// Stats implements engine.Set: of the mirror, for Redis cannot count the keys of one filter.
+// Stats implements engine.Set: of the mirror, because Redis cannot count the keys of one
+// filter.
 func (s *Set) Stats() engine.Stats {
 	st := s.mirror.Stats()
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: s.Gen}

@@ -10,13 +10,13 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/itemset"
 )
 
-// Remove takes items out of Redis.
+// Remove removes items from Redis.
 func (p places) Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error) {
 	return p.Removals.Remove(ctx, p.Servers.Batches, keys, nil)
 }
 
-// Undo takes items out of Redis that no caller was told of. Others may have been called
-// duplicates of them, by calls that the failed batch had not ended before.
+// Undo removes from Redis the items that no caller was told of. Calls that began before the
+// failed batch had ended may have reported others as duplicates of them.
 func (p places) Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) ([]forgotten.Untold, error) {
 	soon := p.mirror.Now() + p.Servers.Timeout().Milliseconds()
 	var tooLate error

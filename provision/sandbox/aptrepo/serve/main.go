@@ -1,5 +1,5 @@
-// Serve hands out the files of a folder over HTTP, until it is killed: the package
-// repository of a sandbox, which has to be there after the command that made it.
+// Serve serves the files of a folder over HTTP, until it is killed: the package
+// repository of a sandbox, which must outlive the command that made it.
 package main
 
 import (

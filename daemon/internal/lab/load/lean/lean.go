@@ -1,6 +1,6 @@
-// Package lean is an HTTP/1.1 client of one connection, for load generators: its own cost is to
-// be small beside the server's, since both often share a machine. The caller writes requests
-// himself and sends one at a time.
+// Package lean is an HTTP/1.1 client of one connection, for load generators: its own cost must be
+// small compared with the server's, because both often share a machine. The caller writes the
+// requests and sends them one at a time.
 //
 // It follows no redirects, dials nothing and repeats nothing. It is not safe for concurrent use.
 package lean
@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// ErrNotHTTP is an answer that is none of HTTP/1.1.
+// ErrNotHTTP is wrapped in the error for an answer that is neither HTTP/1.1 nor HTTP/1.0.
 var ErrNotHTTP = errors.New("not an answer of HTTP/1.1")
 
 const (
-	// lateAnswer is how long the answer is waited for to a request that the server did not
-	// read to its end: it may have answered before it closed.
+	// lateAnswer is how long to wait for the answer to a request that the server did not read to
+	// its end: it may have answered before it closed the connection.
 	lateAnswer = time.Second
 	mostHeader = 64 << 10
 	mostBody   = 1 << 30
@@ -35,20 +35,20 @@ type Conn struct {
 	answer Answer
 }
 
-// New makes one of a connection that is open.
+// New makes a Conn from an open connection.
 func New(conn net.Conn) *Conn { return &Conn{Conn: conn, in: bufio.NewReaderSize(conn, mostHeader)} }
 
-// Answer is what the server said. What it holds is good until the next exchange.
+// Answer is what the server said. Its contents are valid until the next exchange.
 type Answer struct {
 	Status  int
 	Header  []byte // its lines
 	Body    []byte
-	Trailer []byte // its lines, of a body in chunks
-	Close   bool   // the server takes no other request on this connection
-	Size    int64  // bytes that were read for it, without the frames of chunks
+	Trailer []byte // its lines, after a chunked body
+	Close   bool   // the server accepts no further request on this connection
+	Size    int64  // bytes that were read for it, without the status line and the chunk framing
 }
 
-// Get is the value of a field in the header, else in the trailer; nil: there is none.
+// Get returns the value of a field in the header, or else in the trailer; nil: there is none.
 func (a *Answer) Get(name string) []byte {
 	if value := field(a.Header, name); value != nil {
 		return value
@@ -65,8 +65,8 @@ func field(lines []byte, name string) []byte {
 	return nil
 }
 
-// Exchange sends a request, header and body, and reads the answer. After an error the
-// connection is of no more use, and after an answer that says Close.
+// Exchange sends a request, header and body, and reads the answer. After an error, or after an
+// answer with Close set, the connection must not be used any more.
 func (c *Conn) Exchange(request []byte) (*Answer, error) {
 	_, writeErr := c.Write(request)
 	if writeErr != nil {
@@ -85,7 +85,7 @@ func (c *Conn) Exchange(request []byte) (*Answer, error) {
 	return &c.answer, nil
 }
 
-// read reads an answer, without those that only announce one.
+// read reads an answer, and skips the interim ones (1xx) before it.
 func (c *Conn) read() error {
 	a := &c.answer
 	*a = Answer{Header: a.Header[:0], Body: a.Body[:0], Trailer: a.Trailer[:0]}
@@ -134,7 +134,7 @@ func (c *Conn) readLines(to []byte) ([]byte, error) {
 	}
 }
 
-// cut is the error where a connection ended after n bytes of something.
+// cut returns the error for a connection that ended after n bytes of something.
 func (c *Conn) cut(err error, n int) error {
 	if errors.Is(err, io.EOF) && n > 0 {
 		return io.ErrUnexpectedEOF
