@@ -185,7 +185,7 @@ func (c *Client) noteOver(typ string, headers ...http.Header) {
 			log = slog.Default()
 		}
 		log.Warn("filter is past its capacity: new items are called seen", "filter", typ, "fpr_estimate", ratio,
-			"hint", "make a larger filter and ask that")
+			"hint", "make a larger filter and use that one")
 		return
 	}
 }

@@ -41,7 +41,7 @@ docs/downloader.md has every key, docs/jobcode.md what scripts can do.`,
 	}
 	command.Parent(cmd)
 	cmd.AddCommand(newJobAdd(), newJobChange(), newJobCheck(), newJobList(), newJobShow(), newJobURIs(), newJobGenerate(), newJobDrop(),
-		newJobTurn("pause", "Hand no task of a job out until it is resumed"), newJobTurn("resume", "Hand the tasks of a job out again"))
+		newJobTurn("pause", "Hand out no task of a job until it is resumed"), newJobTurn("resume", "Hand out the tasks of a job again"))
 	return cmd
 }
 
@@ -116,7 +116,7 @@ func newJobChange() *cobra.Command {
 	var skip bool
 	return skipInvalid(calling(&cobra.Command{
 		Use:     "change FILE",
-		Short:   "Give a job the settings of a file, as a further version",
+		Short:   "Give a job the settings in a file, as a new version",
 		Example: "  uridownloader job change news.yaml",
 		Args:    cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
@@ -246,6 +246,6 @@ func newJobDrop() *cobra.Command {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "job %s is dropped\n", args[0])
 		return err
 	})
-	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` of the job once more")
+	cmd.Flags().StringVar(&confirm, "confirm", "", "repeat the `name` of the job to confirm")
 	return cmd
 }

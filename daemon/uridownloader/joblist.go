@@ -76,7 +76,7 @@ func newJobList() *cobra.Command {
 		}
 		return human.Table(cmd.OutOrStdout(), rows, map[int]bool{0: true, 1: true})
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a job a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one job a line")
 	return cmd
 }
 

@@ -55,7 +55,7 @@ func records(cmd *cobra.Command, kind string, line func(record map[string]any) s
 		}
 	})
 	cmd.Args = cobra.ExactArgs(1)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a record a line, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one record a line")
 	cmd.Flags().IntVar(&limit, "limit", 0, "print this many `records` at most; 0: all")
 	cmd.Flags().StringVar(&wanted, filter, "", usage)
 	return cmd

@@ -21,7 +21,7 @@ func newTopCommand() *cobra.Command {
 	interval := 2 * time.Second
 	cmd := calling(&cobra.Command{
 		Use:   "top",
-		Short: "Show what is being downloaded, and go on",
+		Short: "Show what is being downloaded, until interrupted",
 		Long: `Show what is being downloaded: the tasks of each job by state, how many end a second and
 when the last will at that rate, which workers are alive, and why attempts have failed. On a
 terminal the table is redrawn every --interval, until Ctrl-C; elsewhere one follows the

@@ -21,7 +21,7 @@ func newStatsCommand() *cobra.Command {
 	interval := 2 * time.Second
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show what a daemon is doing, and go on",
+		Short: "Show what a daemon is doing, until interrupted",
 		Long: `Show what a daemon is doing: requests and errors, and for each filter its items, how full
 it is, and how many items a second are asked about and new. On a terminal the table is
 redrawn every --interval, until Ctrl-C; elsewhere one follows the other. Rates are

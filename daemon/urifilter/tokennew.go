@@ -60,7 +60,7 @@ daemon; one that runs knows the token after a reload (SIGHUP).`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&name, "name", "crawler", "`name` by which logs call its bearer; a file has each name once")
+	f.StringVar(&name, "name", "crawler", "`name` of its bearer in logs; a file has each name once")
 	f.StringSliceVar(&scopes, "scopes", []string{"read", "filter"}, "what it allows, of read, filter, forget and admin, with commas between")
 	command.JSONFlag(cmd, &asJSON)
 	if err := cmd.RegisterFlagCompletionFunc("scopes", cobra.FixedCompletions(configs.Scopes(), cobra.ShellCompDirectiveNoFileComp)); err != nil {

@@ -46,7 +46,7 @@ It exits with 0 when all is sound, and with 1 when there is damage.`,
 	f := cmd.Flags()
 	f.StringVarP(&file, "config", "c", "", "`file` of settings that names the data directory")
 	f.StringVar(&dir, "data-dir", configs.Default().DataDir, "`folder` to check")
-	f.BoolVar(&repair, "repair", false, "keep what is whole of damaged journals")
+	f.BoolVar(&repair, "repair", false, "keep the intact part of damaged journals")
 	return cmd
 }
 

@@ -180,7 +180,7 @@ func (s *System) update(ctx context.Context, h host.Host) error {
 	}
 	if err != nil || warnLines.MatchString(text) {
 		s.stale = complaints(text)
-		step.Warn(ctx, "apt-get update: %v; using the lists that are there", s.stale)
+		step.Warn(ctx, "apt-get update: %v; using the lists that it has", s.stale)
 	}
 	s.fresh = true
 	return nil

@@ -219,7 +219,7 @@ func FetchKey(ctx context.Context, file, address string) ([]byte, error) {
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("repository key %s: %s", path.Base(u.Path), resp.Status)
 	case !armored(key) && !binaryKey(key):
-		return nil, fmt.Errorf("repository key %s: no OpenPGP key is there", address)
+		return nil, fmt.Errorf("repository key %s: it holds no OpenPGP key", address)
 	}
 	return key, nil
 }

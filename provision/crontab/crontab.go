@@ -67,7 +67,7 @@ func Parse(text string) (Time, error) {
 		w.weekday = w.weekday&^(1<<7) | 1
 	}
 	if !w.comes() {
-		return bad("no year has such a day")
+		return bad("that day never comes")
 	}
 	return w, nil
 }

@@ -55,7 +55,7 @@ func TestParseRefuses(t *testing.T) {
 		"*/0 0 1 * *":               `step "0"`,
 		"*/x 0 1 * *":               `step "x"`,
 		"1,,2 0 1 * *":              `minute: ""`,
-		"0 0 31 2,4,6 *":            "no year has such a day",
+		"0 0 31 2,4,6 *":            "that day never comes",
 		"0 0 1 * *\n* * * * * root": "11 fields",
 	} {
 		if w, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

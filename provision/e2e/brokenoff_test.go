@@ -125,7 +125,7 @@ func tryBrokenOff(t *testing.T) {
 		if err := l.Hosts["b"].Isolate(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		want(t, r, fleet.CodeFailed, "no sign of life for 30s", "hint: look whether the host is up")
+		want(t, r, fleet.CodeFailed, "no answer for 30s", "hint: look whether the host is up")
 		asJSON(t, r)
 		statuses(t, r, map[string]report.Status{"a": report.Changed, "b": report.Unreachable})
 		// The host gives the lock up by itself.

@@ -51,7 +51,7 @@ func Check(path string) error {
 		}
 	}
 	if errors.Is(first, os.ErrNotExist) {
-		return fmt.Errorf("%w\nhint: -binary, or release.binary of the inventory, names a program that is there; without either it is built", first)
+		return fmt.Errorf("%w\nhint: -binary, or release.binary of the inventory, names an existing program; without either it is built", first)
 	}
 	return first
 }

@@ -28,7 +28,7 @@ func TestNoKey(t *testing.T) {
 	s := newServer(t, "")
 	m.knows(t, s.address(), s.host.PublicKey())
 	_, err := m.dial(t, hostOf(s))
-	faultOf(t, err, login.Auth, "not let in; tried: the keys of "+m.file("id_ed25519"), "ssh:setup -hosts=web1")
+	faultOf(t, err, login.Auth, "login refused; tried: the keys of "+m.file("id_ed25519"), "ssh:setup -hosts=web1")
 	if err := os.Remove(m.file("id_ed25519")); err != nil {
 		t.Fatal(err)
 	}

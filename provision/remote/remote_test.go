@@ -267,7 +267,7 @@ func TestKeepAlive(t *testing.T) {
 		ended <- err
 	}()
 	p.set(func() { p.hung = true })
-	faultOf(t, <-ended, login.Lost, "no sign of life for 6s")
+	faultOf(t, <-ended, login.Lost, "no answer for 6s")
 	_, err := c.Run(t.Context(), host.Command{Script: "true"})
 	faultOf(t, err, login.Lost)
 }

@@ -38,7 +38,7 @@ func MakeToken(path, name string, scopes, allowed []string, replace bool) (secre
 		return "", err
 	}
 	if !replace && slices.ContainsFunc(items, func(i item) bool { return i.name == name }) {
-		return "", fmt.Errorf("%s: token %s is there already\nhint: -replace gives it a new secret; or choose another -name", path, name)
+		return "", fmt.Errorf("%s: token %s already exists\nhint: -replace gives it a new secret; or choose another -name", path, name)
 	}
 	secret, made := configs.NewToken(name, scopes)
 	after, err := editTokens(path, string(text), []entry{{name, made.Digest(), scopes}}, nil)

@@ -74,7 +74,7 @@ func (a *Archive) stillThere(ctx context.Context, v *Version, err error) error {
 	defer cancel()
 	look := a.versions.FindOne(ctx, bson.D{{Key: "_id", Value: v.ID}}).Err()
 	if errors.Is(look, mongo.ErrNoDocuments) {
-		return fmt.Errorf("filter %s: version %s: %w\nhint: a newer one is there; raise writeback.keep if this happens often", v.Spec.Name, v.ID, ErrRemoved)
+		return fmt.Errorf("filter %s: version %s: %w\nhint: a newer one exists; raise writeback.keep if this happens often", v.Spec.Name, v.ID, ErrRemoved)
 	}
 	return err
 }

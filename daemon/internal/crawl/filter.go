@@ -43,7 +43,7 @@ func openFilter(ctx context.Context, dir string, s Setting, options []client.Opt
 	// A missing filter is reported before anything is fetched.
 	if _, err := remote.Check(ctx, s.FilterType, []string{s.Seeds[0]}); err != nil {
 		_ = remote.Close()
-		hint := "is a urifilter daemon there? `urifilter ping` asks it; start one with `urifilter serve`"
+		hint := "is a urifilter daemon running there? `urifilter ping` asks it; start one with `urifilter serve`"
 		if errors.As(err, new(*seen.UnknownError)) {
 			hint = "`urifilter filters list` shows which filters it has; name one with --type"
 		}

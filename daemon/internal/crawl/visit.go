@@ -31,7 +31,7 @@ const (
 
 // Reasons not to follow a redirect.
 var (
-	errSeen  = errors.New("the redirect leads to a URI that is seen")
+	errSeen  = errors.New("the redirect leads to a URI that has been seen")
 	errScope = errors.New("the redirect leads out of the scope")
 	errTrap  = errors.New("the redirect leads to a URI that is beyond the bounds")
 )

@@ -64,7 +64,7 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 	fs, parent := s.opt.FS, filepath.Join(s.opt.Dir, filtersDir)
 	dir = filepath.Join(parent, folderName(spec))
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
-		return "", errors.Join(fmt.Errorf("%s: is there already, and is not served", dir), err)
+		return "", errors.Join(fmt.Errorf("%s: already exists, and is not served", dir), err)
 	}
 	tmp := filepath.Join(parent, newPrefix+folderName(spec))
 	if err := fs.RemoveAll("filter-remove", tmp); err != nil {

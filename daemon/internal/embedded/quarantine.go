@@ -78,7 +78,7 @@ func (s *Store) PutAway(_ context.Context, q engine.Quarantined) (to string, err
 	}
 	to = filepath.Join(parent, filepath.Base(q.Where)+time.Now().UTC().Format("-20060102T150405.000000000Z"))
 	if _, err := os.Lstat(to); err == nil {
-		return "", fmt.Errorf("%s: is there already", to)
+		return "", fmt.Errorf("%s: already exists", to)
 	}
 	if err := fs.Rename("quarantine-rename", q.Where, to); err != nil {
 		return "", err

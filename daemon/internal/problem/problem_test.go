@@ -81,7 +81,7 @@ func TestOf(t *testing.T) {
 			"TRYAGAIN store_unavailable: The store cannot be reached, or is being resynced; nothing was remembered."},
 		{fmt.Errorf("%w: %w", engine.ErrNoSpace, cause), NoStorage, "OOM insufficient_storage: The store has no space left for new items."},
 		{fmt.Errorf("%w: %w", engine.ErrFailed, cause), StoreFailed,
-			"MISCONF store_failed: The store has failed and takes nothing until the daemon is restarted."},
+			"MISCONF store_failed: The store has failed and accepts nothing until the daemon is restarted."},
 		{&archive.OvertakenError{Filter: "x"}, LeaseHeld, "ERR lease_held: filter x: another writeback took over; nothing was changed hint: write back again"},
 		{backup.ErrStopping, NotReady, "TRYAGAIN not_ready: " + backup.ErrStopping.Error()},
 		{fmt.Errorf("%w: %w", archive.ErrUnreachable, cause), ArchiveUnavailable, "TRYAGAIN archive_unavailable: The archive cannot be reached at present."},

@@ -153,7 +153,7 @@ func (l *login) fault(err error) *Fault {
 		tried = append(tried, "the password")
 		l.d.vault.refuse(l.wish(), l.t.passwordEnv, errors.New("it was refused, and is not tried again"))
 	}
-	f.Text = "not let in; tried: " + strings.Join(tried, ", and ")
+	f.Text = "login refused; tried: " + strings.Join(tried, ", and ")
 	if l.local != nil {
 		f.Text += "; " + l.local.Error()
 	}

@@ -111,7 +111,7 @@ func (l *Link) Lost(err error) *Fault {
 	f := &Fault{Kind: Lost, Target: l.t.String(), Text: "the connection was lost: " + plain(err), Err: err,
 		Hint: "look whether the host is up, and run it again: what is done stays done"}
 	if l.silent.Load() {
-		f.Text = fmt.Sprintf("no sign of life for %s", l.every*aliveMisses)
+		f.Text = fmt.Sprintf("no answer for %s", l.every*aliveMisses)
 	} else if IsHangUp(err) || errors.As(err, new(*ssh.ExitMissingError)) {
 		f.Text = "the connection was cut"
 	}

@@ -62,7 +62,7 @@ func (d *Dialer) makeKey(file string) (ssh.PublicKey, error) {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%s is there, and is not a usable key: name another one in identity_file", file)
+		return nil, fmt.Errorf("%s exists, and is not a usable key: name another one in identity_file", file)
 	} else if err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ class ListCalls(Exchanges):
             self._told.add(filter_typeid)
             logger.warning(
                 "filter %s is past its capacity: of new items a share of %s is called seen"
-                "\nhint: make a larger filter and ask that",
+                "\nhint: make a larger filter and use that one",
                 filter_typeid, ratio,
             )  # fmt: skip
         return answer

@@ -32,7 +32,7 @@ const (
 func codes() map[string]entry {
 	return map[string]entry{
 		problemdetail.InvalidParameter: {http.StatusBadRequest, "A query parameter's value is not valid."},
-		CodeConfirm:                    {http.StatusBadRequest, "What removes a job must be confirmed by its name."},
+		CodeConfirm:                    {http.StatusBadRequest, "A call that removes a job must be confirmed by its name."},
 		CodeInvalidURI:                 {http.StatusBadRequest, "A line is no URI that can be downloaded."},
 		CodeIncomplete:                 {http.StatusBadRequest, "The body broke off before its end."},
 		problemdetail.Unauthorized:     {http.StatusUnauthorized, "A valid token is required."},
@@ -41,7 +41,7 @@ func codes() map[string]entry {
 		problemdetail.UnknownPath:      {http.StatusNotFound, "There is nothing at this path."},
 		CodeUnknownJob:                 {http.StatusNotFound, "There is no such job."},
 		CodeNoData:                     {http.StatusNotFound, "Nothing was downloaded for this task."},
-		problemdetail.MethodNotAllowed: {http.StatusMethodNotAllowed, "The path does not take this method."},
+		problemdetail.MethodNotAllowed: {http.StatusMethodNotAllowed, "The path does not support this method."},
 		problemdetail.RequestTimeout:   {http.StatusRequestTimeout, "The body came too slowly."},
 		CodeNoScript:                   {http.StatusConflict, "The job has no such script."},
 		CodeJobExists:                  {http.StatusConflict, "There is a job of this name."},
@@ -49,7 +49,7 @@ func codes() map[string]entry {
 		problemdetail.UnsupportedMedia: {http.StatusUnsupportedMediaType, "The body's Content-Type is not accepted here."},
 		CodeInvalidJob:                 {http.StatusUnprocessableEntity, "The job is not valid; nothing was stored."},
 		CodeUnknownFilter:              {http.StatusUnprocessableEntity, "The filter of the job does not exist."},
-		problemdetail.TooManyRefusals:  {http.StatusTooManyRequests, "Too many tokens from this address were not known."},
+		problemdetail.TooManyRefusals:  {http.StatusTooManyRequests, "Too many unknown tokens came from this address."},
 		problemdetail.Internal:         {http.StatusInternalServerError, "Internal error; the program's log says more."},
 		problemdetail.StoreUnavailable: {http.StatusServiceUnavailable, "The store or the filter cannot be reached at present."},
 		problemdetail.NotReady:         {http.StatusServiceUnavailable, "The program should not be sent requests now."},
@@ -65,7 +65,7 @@ func problemOf(err error) *problemdetail.Error {
 	case errors.Is(err, download.ErrNoJob):
 		return &problemdetail.Error{Code: CodeUnknownJob, Cause: err}
 	case errors.Is(err, download.ErrExists):
-		return &problemdetail.Error{Code: CodeJobExists, Detail: "PUT makes a further version of it", Cause: err}
+		return &problemdetail.Error{Code: CodeJobExists, Detail: "PUT makes a new version of it", Cause: err}
 	case errors.Is(err, download.ErrNoData):
 		return &problemdetail.Error{Code: CodeNoData, Cause: err}
 	case errors.Is(err, download.ErrUnavailable):

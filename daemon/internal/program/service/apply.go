@@ -26,7 +26,7 @@ func (h *unitHost) verify(ctx context.Context, files []systemd.File) error {
 		args = append(args, path)
 	}
 	if _, err := h.run(ctx, "systemd-analyze", args...); err != nil {
-		return fmt.Errorf("systemd does not take the units; nothing was changed: %w", err)
+		return fmt.Errorf("systemd rejects the units; nothing was changed: %w", err)
 	}
 	return nil
 }

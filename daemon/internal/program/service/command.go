@@ -233,7 +233,7 @@ func newLogs(p systemd.Program) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on showing what comes")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep showing new lines")
 	cmd.Flags().IntVarP(&lines, "lines", "l", 50, "show the last `n` lines")
 	return cmd
 }

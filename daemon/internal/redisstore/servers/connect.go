@@ -167,7 +167,7 @@ func checkPolicy(ctx context.Context, c *redis.Client) error {
 		return nil // managed servers refuse CONFIG; resyncing finds what was evicted
 	}
 	if p := got["maxmemory-policy"]; p != "" && p != "noeviction" {
-		return fmt.Errorf("redis %s: maxmemory-policy %s lets it throw away bit-maps\nhint: redis-cli -u redis://%s CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
+		return fmt.Errorf("redis %s: maxmemory-policy %s lets it evict bit-maps\nhint: redis-cli -u redis://%s CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
 			c.Options().Addr, p, c.Options().Addr)
 	}
 	return nil

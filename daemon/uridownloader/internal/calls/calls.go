@@ -106,9 +106,9 @@ func Hint(err error) string {
 		}
 		switch answer.ErrorCode {
 		case "unknown_job":
-			return "`uridownloader job list` shows those that are there"
+			return "`uridownloader job list` lists them"
 		case "invalid_uri":
-			return "mend it and send the whole list once more with `uridownloader job uris`, which does no harm; --skip-invalid leaves out what is no URI"
+			return "correct it and send the whole list again with `uridownloader job uris`, which does no harm; --skip-invalid leaves out what is no URI"
 		}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is it running? start it with `uridownloader serve`, or name it with --server or URIDOWNLOADER_URL"

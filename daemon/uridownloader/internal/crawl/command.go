@@ -69,9 +69,9 @@ stored twice.`,
 	bind(cmd.Flags(), &o.setting)
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "", "`folder` of the crawl (default: crawl- and the host of the first seed)")
-	f.BoolVar(&o.resume, "resume", false, "go on with the crawl in the folder of --out, as it was begun")
+	f.BoolVar(&o.resume, "resume", false, "continue the crawl in the folder of --out, with its settings")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --filter (env URIFILTER_TOKEN)")
-	f.BoolVar(&o.asJSON, "json", false, "print a line of JSON each second, and at the end")
+	f.BoolVar(&o.asJSON, "json", false, "print a JSON line each second, and one at the end")
 	for name, values := range map[string][]string{"scope": crawl.Scopes(), "graph": graph.Formats()} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -81,16 +81,16 @@ stored twice.`,
 
 // bind makes the flags of a setting, with its present values as the defaults.
 func bind(f *pflag.FlagSet, s *crawl.Setting) {
-	f.Int64VarP(&s.MaxPages, "max-pages", "n", s.MaxPages, "store exactly this many `pages`, or all that there are")
+	f.Int64VarP(&s.MaxPages, "max-pages", "n", s.MaxPages, "store exactly this many `pages`, or all if there are fewer")
 	f.IntVar(&s.Threads, "threads", s.Threads, "fetch this many `pages` at once; with 1 the order is always the same")
 	f.StringVar(&s.Scope, "scope", s.Scope, "follow links within this `scope` of the seeds: host, domain, prefix (their folder) or all")
 	f.IntVar(&s.MaxDepth, "depth", s.MaxDepth, "follow at most this many `links` from a seed; -1: no bound")
 	f.DurationVar(&s.Delay, "delay", s.Delay, "`time` between two requests to a host, from start to start")
 	f.IntVar(&s.PerHost, "per-host", s.PerHost, "`requests` to a host at once; 0: 2, or as many as threads if there is no delay")
-	f.StringVar(&s.Contact, "contact", s.Contact, "`URL or address` of you in each request, for the owners of sites")
-	f.BoolVar(&s.Robots, "robots", s.Robots, "ask robots.txt; --robots=false is for sites of your own")
+	f.StringVar(&s.Contact, "contact", s.Contact, "your `URL or address`, sent with each request for the owners of sites")
+	f.BoolVar(&s.Robots, "robots", s.Robots, "obey robots.txt; --robots=false is for sites of your own")
 	f.BoolVar(&s.Private, "allow-private", s.Private, "call private and loopback addresses, too")
-	f.IntVar(&s.Attempts, "attempts", s.Attempts, "ask at most this many `times` for a page that fails")
+	f.IntVar(&s.Attempts, "attempts", s.Attempts, "try a page that fails at most this many `times`")
 	f.DurationVar(&s.Timeout, "timeout", s.Timeout, "`time` that a page may take, with its redirects")
 	f.Int64Var(&s.MaxBytes, "max-bytes", s.MaxBytes, "`bytes` of the longest page that is stored")
 	f.BoolVar(&s.Images, "images", s.Images, "follow links to images, too")
@@ -100,7 +100,7 @@ func bind(f *pflag.FlagSet, s *crawl.Setting) {
 	f.IntVar(&s.MaxRepeated, "max-repeated", s.MaxRepeated, "follow no link whose path has the same part more than this many `times`")
 	f.StringVar(&s.FilterURL, "filter", s.FilterURL, "`URL` of a urifilter daemon; what its filter has seen is not crawled")
 	f.StringVar(&s.FilterType, "type", s.FilterType, "`name` of the filter there")
-	f.StringVar(&s.Login, "login", s.Login, "log in by the `file`'s steps first (\"form\" says what is in one)")
+	f.StringVar(&s.Login, "login", s.Login, "log in first, by the steps in `file` (\"form\" says what is in one)")
 	f.StringVar(&s.Graph, "graph", s.Graph, "at the end, also write the graph as graphml, dot or csv: DIR/graph.`FORMAT`")
 	f.BoolVar(&s.WARC, "warc", s.WARC, "also write what was fetched as WARC 1.1, in DIR/warc")
 }

@@ -57,7 +57,7 @@ list is in docs/sessions.md.`,
 	set.StringVar(&f.userAgent, "user-agent", "", "the `name` that it gives itself (default \"uridownloader\")")
 	set.BoolVar(&f.print, "print", false, "print the last page, in UTF-8, and nothing else")
 	set.BoolVar(&f.check, "check", false, "only say what is wrong with the file")
-	set.BoolVar(&f.asJSON, "json", false, "print a step a line, as JSON")
+	set.BoolVar(&f.asJSON, "json", false, "print JSON, one step a line")
 	return cmd
 }
 

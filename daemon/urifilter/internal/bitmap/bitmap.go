@@ -52,7 +52,7 @@ func newInit() *cobra.Command {
 	var flags commonFlags
 	cmd := &cobra.Command{
 		Use:   "init [NAME...]",
-		Short: "Make the filters of the settings in store and archive, where they do not exist",
+		Short: "Create the filters of the settings that store or archive lacks",
 		Long: `For each filter of the settings: where neither store nor archive has a bit-map, make
 it in the store; where the archive alone has one, restore it; and where the archive has
 none, write the first version. Filters of other kinds are made in the store. What is
@@ -87,7 +87,7 @@ same bit-map.`,
 	}
 	flags.register(cmd, true)
 	flags.registerWait(cmd)
-	cmd.Flags().BoolVar(&flags.yield, "yield", false, "leave filters that another daemon is writing back to it")
+	cmd.Flags().BoolVar(&flags.yield, "yield", false, "skip filters that another daemon is writing back")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func (b *commonFlags) register(cmd *cobra.Command, store bool) {
 	settings.Flag(cmd, &b.config)
 	command.JSONFlag(cmd, &b.asJSON)
 	f := cmd.Flags()
-	f.BoolVarP(&b.quiet, "quiet", "q", false, "no progress, and no word on the way taken")
+	f.BoolVarP(&b.quiet, "quiet", "q", false, "show neither progress nor how the store is reached")
 	if store {
 		f.StringVar(&b.dataDir, "data-dir", configs.Default().DataDir, "the embedded store's `folder`")
 		f.StringVarP(&b.server, "server", "s", "", "ask the daemon at this `URL` (env URIFILTER_URL)")

@@ -115,7 +115,7 @@ func (w *work) update(names []string) error {
 	return w.each(names, func(name string, p archive.Progress) (outcome, error) {
 		c, err := w.writeback(name, p)
 		if w.flags.yield && leaseHeld(err) {
-			return outcome{Done: "left to who is writing it back"}, nil
+			return outcome{Done: "left to the daemon that is writing it back"}, nil
 		}
 		return outcome{Done: "written", Copy: &c}, err
 	})

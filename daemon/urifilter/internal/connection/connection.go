@@ -41,7 +41,7 @@ func (c *Flags) Register(cmd *cobra.Command) {
 
 // RegisterPatience adds the flag for commands that wait until a daemon is back.
 func (c *Flags) RegisterPatience(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "go on for this time while the daemon restarts, is not ready or is too busy; 0: do not wait")
+	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "keep trying for this time while the daemon restarts, is not ready or is too busy; 0: do not wait")
 }
 
 // Dial makes the client that the flags describe. It makes no call; a fault of the flags is a

@@ -30,7 +30,7 @@ func NewReserve() *cobra.Command {
 	format := choice{inputLines, []string{inputLines, inputNDJSON}}
 	cmd := &cobra.Command{
 		Use:   "reserve [flags] [FILE|-]",
-		Short: "Take new items for a while, to be committed or released",
+		Short: "Reserve new items for a while, to be committed or released",
 		Long: `Take the new items of an input for a while, in a filter of the kind exact or timing,
 and print each with its reservation before it: RESERVATION, a tab, the item. Nobody else is
 given them until the lease ends. "urifilter commit" and "urifilter release" read such lines,
@@ -77,7 +77,7 @@ that it has not printed: they are new again when the lease ends.`,
 	asked.register(cmd)
 	f := cmd.Flags()
 	f.VarP(&format, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
-	f.DurationVar(&lease, "lease", lease, "for how long nobody else is given the items: `TIME` such as 30s, 10m or 24h, at most a day")
+	f.DurationVar(&lease, "lease", lease, "how long nobody else gets the items: `TIME` such as 30s, 10m or 24h, at most a day")
 	return cmd
 }
 

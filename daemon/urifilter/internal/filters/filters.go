@@ -138,7 +138,7 @@ simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
 			case asJSON:
 				return command.WriteJSON(cmd.OutOrStdout(), info)
 			case !created:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it is there with these parameters\n", info.Name)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it exists with these parameters\n", info.Name)
 			case configs.Expires(info.Kind):
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, items expire %s\n", info.Name, info.ID, expiry(info))
 			case info.Capacity == 0:
@@ -154,7 +154,7 @@ simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
 	command.JSONFlag(cmd, &asJSON)
 	f := cmd.Flags()
 	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: "+configs.KindNames())
-	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use in the place of the name")
+	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use instead of the name")
 	params = newParameterFlags(cmd)
 	var names []cobra.Completion
 	for _, kind := range configs.Kinds() {
@@ -226,7 +226,7 @@ func forgetting(use, verb string, do func(cmd *cobra.Command, daemon *client.Cli
 		},
 	}
 	conn.Register(cmd)
-	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` of the filter once more")
+	cmd.Flags().StringVar(&confirm, "confirm", "", "repeat the `name` of the filter to confirm")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for --confirm")
 	cmd.MarkFlagsMutuallyExclusive("confirm", "yes")
 	cmd.ValidArgsFunction = conn.CompleteFilter

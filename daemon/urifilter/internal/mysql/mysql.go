@@ -22,7 +22,7 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mysql",
-		Short: "Make a MariaDB ready for filters with store: mysql",
+		Short: "Prepare a MariaDB server for filters with store: mysql",
 		Long: `Make the MariaDB that the settings name (mysql.addr) ready for filters with
 "store: mysql": its database, the daemon's user and the tables.`,
 		Example: `  urifilter mysql grant | sudo mariadb     # on the server, as its administrator
@@ -38,7 +38,7 @@ func newGrant() *cobra.Command {
 	var file, from string
 	cmd := &cobra.Command{
 		Use:   "grant",
-		Short: "Print the statements that make database and user",
+		Short: "Print the statements that create the database and the user",
 		Long: `Print the statements by which an administrator of the server makes the database and the
 user of the settings. They can be run again, and change nothing then; the password of a
 user who is there stays. The output has the password of mysql.password_file in it.`,
@@ -65,7 +65,7 @@ func newInit() *cobra.Command {
 	var file, from, admin, passwordFile string
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make the tables, and with --admin database and user too",
+		Short: "Create the tables and, with --admin, the database and the user",
 		Long: `Log in as the settings say, look whether the server is as the daemon wants it, and make
 the tables that all filters share. The daemon does the same when it starts, and makes a
 table for each filter. What is there is not changed.
@@ -98,13 +98,13 @@ With --admin what "urifilter mysql grant" prints is run first, as that user.`,
 	}
 	settings.Flag(cmd, &file)
 	fromFlag(cmd, &from)
-	cmd.Flags().StringVar(&admin, "admin", "", "`user` of the server who may make databases and users")
-	cmd.Flags().StringVar(&passwordFile, "admin-password-file", "", "`file` with that user's password; without: none")
+	cmd.Flags().StringVar(&admin, "admin", "", "`user` of the server that may create databases and users")
+	cmd.Flags().StringVar(&passwordFile, "admin-password-file", "", "`file` with that user's password (default: no password)")
 	return cmd
 }
 
 func fromFlag(cmd *cobra.Command, from *string) {
-	cmd.Flags().StringVar(from, "from", "", "`host` from which the user may log in, as the server calls it, such as 10.0.0.%; without: any, or localhost for a socket")
+	cmd.Flags().StringVar(from, "from", "", "`host` from which the user may log in, as the server calls it, such as 10.0.0.% (default: any; for a socket localhost)")
 }
 
 // host is the host from which the user may log in.

@@ -39,7 +39,7 @@ func New() *cobra.Command {
 	var r run
 	cmd := &cobra.Command{
 		Use:   "near [flags] [FILE|-]...",
-		Short: "Say which documents are nearly the same as others; remember them",
+		Short: "Find documents that are nearly the same as others, and remember them",
 		Long: `Say which documents are nearly the same as others, in a filter of the kind simhash,
 and remember them. The input has a document a line, as JSON with an id and a text; with
 --texts each FILE is a document, whose id is the file's name as it is given.
@@ -67,7 +67,7 @@ be repeated as it is: the same documents are new.`,
 	f.Lookup("distance").DefValue = "0" // -1 means nothing to people
 	f.IntVar(&r.limit, "limit", 10, "how many near documents are listed for each, 1 to 100")
 	f.BoolVar(&r.look, "look", false, "look only: nothing is remembered, and documents of the input are not compared with each other")
-	f.BoolVar(&r.newOnly, "new", false, "print only the ids of those that are new, one a line")
+	f.BoolVar(&r.newOnly, "new", false, "print only the ids of the new ones, one a line")
 	f.BoolVar(&r.texts, "texts", false, "each FILE is the text of one document")
 	f.BoolVar(&r.asJSON, "json", false, "print JSON, an object a line, with fingerprints")
 	cmd.MarkFlagsMutuallyExclusive("new", "json")

@@ -44,7 +44,7 @@ func New() *cobra.Command {
 	o := options{idBytes: 30, start: true, mirror: "0", checkpoint: configs.Size(configs.Default().CheckpointBytes).String()}
 	cmd := &cobra.Command{
 		Use:   "size --items N",
-		Short: "What a filter would take: memory, disk, Redis, archive, start",
+		Short: "Estimate what a filter needs: memory, disk, Redis, archive, time of a start",
 		Long: `What a filter for --items would take, for planning: memory, bits and k, file and journal,
 memory of Redis, a version in the archive, the time of a start. It asks no daemon.
 

@@ -70,7 +70,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	}
 	var left string
 	code, left, errOut = processtest.Command(t, dir, asking, "bitmap", "update", "--yield", "uri")
-	if code != 0 || left != "uri: left to who is writing it back\n" {
+	if code != 0 || left != "uri: left to the daemon that is writing it back\n" {
 		t.Errorf("--yield: %d %s %s", code, left, errOut)
 	}
 	_, metrics, _ := p.Get("/metrics")
