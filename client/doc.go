@@ -7,66 +7,65 @@
 //	fresh, err := c.Filter(ctx, "uri", []string{"https://example.com/a", "https://example.com/b"})
 //
 // A [Client] is safe for concurrent use and keeps its connections; make one and
-// share it. Batches of some hundred to some thousand items are answered about as
-// quickly as single ones; the daemon takes 100,000 items and 64 MiB a call unless
-// its settings say otherwise. Every call is all or nothing: a list with a faulty
+// share it. Batches of a few hundred to a few thousand items are answered about as
+// quickly as single items; the daemon accepts 100,000 items and 64 MiB a call unless
+// its settings say otherwise. Every call is all or nothing: a list with an invalid
 // item is refused as a whole, and nothing of it is remembered. With [SkipInvalid] the
-// daemon skips faulty items instead, counts them and describes the first.
+// daemon skips invalid items instead, counts them and describes the first ones.
 //
 // # Several daemons
 //
-// Daemons that share one Redis give the same answers. A client that is made with the
-// addresses of several calls one of them until it fails, and then the next. Daemons
-// with embedded stores each have a memory of their own and are no substitutes for
-// each other.
+// Daemons that share one Redis give the same answers. A client that is made with
+// several addresses calls one of them until it fails, and then the next. Daemons with
+// embedded stores each have their own memory and cannot replace each other.
 //
 // # What a repeated call means
 //
-// A call is repeated by itself, at another server or after a pause, as long as
-// [WithPatience] says, when it is certain that nothing of it was done: no connection
-// came to be, the request never left as a whole, or the daemon answered that it is not
-// ready. Check and the calls that only look are repeated in any case.
+// The client repeats a call, at another server or after a pause, for as long as
+// [WithPatience] says, if it is certain that nothing of it was done: no connection was
+// established, the request was not sent completely, or the daemon answered that it is
+// not ready. Check and the other calls that only look are repeated in any case.
 //
-// Filter remembers. Its outcome is unknown when the answer is lost on the way (a
-// connection that is cut, a timeout), or is a 5xx that does not promise that nothing was
+// Filter remembers. Its outcome is unknown if the answer is lost on the way (a broken
+// connection, a timeout), or is a 5xx that does not promise that nothing was
 // remembered, such as outcome_unknown: the daemon may have remembered the items, and
-// called again may call them duplicates, although no answer said that they are new.
-// [InDoubt] is true for such an error. What becomes of such a call is a choice,
-// [WithInDoubt]:
+// may answer a second call that they are duplicates, although no answer said that they
+// are new. [InDoubt] is true for such an error. [WithInDoubt] chooses what happens to
+// such a call:
 //
 //	DoubtError  the call fails, and the caller decides      (default)
-//	DoubtSeen   it is repeated: no item is new twice, some may be lost, as everybody is
-//	            told that they are duplicates
+//	DoubtSeen   it is repeated: no item is new twice, but some may be lost, because
+//	            every caller is told that they are duplicates
 //	DoubtNew    it is repeated, and all of its items are returned as new: none is
-//	            missed, some that were seen before are new again
+//	            missed, but some that were seen before are new again
 //
-// Forget and Near change the filter too, and are repeated in any case, as nothing is lost by
-// it. If an answer was lost and no later attempt succeeds, [InDoubt] is true of their error
-// as well.
+// Forget and Near change the filter too, and are repeated in any case, because nothing is
+// lost by that. If an answer was lost and no later attempt succeeds, [InDoubt] is true for
+// their error as well.
 //
-// After outcome_unknown Filter is repeated at the same server, which knows which items it
-// told nobody of; the others learn of them within a second.
+// After outcome_unknown, Filter is repeated at the same server, which knows the items that
+// it reported to nobody; the other servers learn of them within a second.
 //
 // A stream ([Client.FilterLines]) is repeated only while nothing of it was sent. An
 // [*Error] with a 4xx status is certain, and final: nothing was remembered.
 //
 // # Streams
 //
-// A stream is remembered block by block, so an error in the middle leaves a part of it
-// done. The daemon then ends the answer with the trailer Urifilter-Error, which has the
-// problem, and the client returns it as an [*Error] like any other. Where a proxy drops
-// trailers, the answer lacks its totals, and is an error too: a part is never taken for
-// the whole.
+// A stream is remembered block by block, so after an error in the middle a part of it
+// is remembered. The daemon then ends the answer with the trailer Urifilter-Error, which
+// has the problem, and the client returns it as an [*Error] like any other. If a proxy
+// drops trailers, the answer lacks its totals, which is an error too: a part is never
+// taken for the whole.
 //
 // # Logging
 //
-// Calls return what concerns them. What concerns a filter (that it holds more items than it
-// was made for, so that new items are called seen) is logged once, to slog.Default() or the
+// Calls return what concerns them. A problem of a filter (it holds more items than it was
+// made for, so that new items are called seen) is logged once, to slog.Default() or the
 // logger of [WithLogger].
 //
 // # Errors
 //
-// An answer of the daemon that is no success is an [*Error], whose ErrorCode is a stable
+// An answer of the daemon that is not a success is an [*Error], whose ErrorCode is a stable
 // word to branch on; a call that got no answer is a [*ConnectionError]. Neither shows a
 // token or an item.
 //

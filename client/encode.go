@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// request is the JSON body of a filter or check call. The daemon sends new items
-// back as the text it received, so the place of each item in the body is kept and the
-// answer is read by comparing (see parseFresh).
+// request is the JSON body of a filter or check call. The daemon returns new items
+// exactly as the text it received, so request keeps the position of each item in the
+// body, and the answer is read by comparison (see parseFresh).
 type request struct {
 	body   []byte
 	ends   []int  // where the text of item i ends in body; it begins one after the last end
 	list   int    // where the text of item 0 begins
-	answer []byte // space for it
+	answer []byte // buffer for the answer
 }
 
-// requests are used again: making and collecting the memory of a batch takes about as
+// requests are reused: allocating and collecting the memory of a batch takes about as
 // long as filling it.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
@@ -29,14 +29,14 @@ func (c *Client) encode(typ string, items []string, o callOptions) *request {
 	return r
 }
 
-// release gives back what nobody reads any more: net/http may read a body after the call.
+// release returns r for reuse, unless net/http sent it, which may read a body after the call.
 func (c *Client) release(r *request) {
 	if c.quick != nil {
 		requests.Put(r)
 	}
 }
 
-// encode writes items as they are: bytes that are no UTF-8 are sent too, and the daemon
+// encode writes items as they are: bytes that are not UTF-8 are sent too, and the daemon
 // refuses them with their index. (encoding/json would replace them, so that different
 // items would become one.)
 func (r *request) encode(typ string, items []string, o callOptions) {
@@ -70,7 +70,7 @@ func appendHead(dst []byte, typ string, o callOptions) []byte {
 	return append(appendMembers(dst, typ, o), `,"uri_list":`...)
 }
 
-// appendHeadOnly is a request without a list.
+// appendHeadOnly returns a request without a list.
 func appendHeadOnly(typ string, o callOptions) []byte {
 	return append(appendMembers(nil, typ, o), '}')
 }
@@ -125,7 +125,7 @@ func special(b []byte) int {
 		}
 	}
 	if i+8 > len(b) && len(b) >= 8 && hits(binary.LittleEndian.Uint64(b[len(b)-8:]))&highs == 0 {
-		return len(b) // the rest, with some that was looked at before
+		return len(b) // checked the rest, and some bytes before it a second time
 	}
 	for ; i < len(b); i++ {
 		if c := b[i]; c < 0x20 || c == '"' || c == '\\' {
@@ -138,13 +138,13 @@ func special(b []byte) int {
 const ones, highs = 0x0101010101010101, 0x8080808080808080
 
 // hits sets the high bit of each byte of w that needs an escape: below 0x20, or zero after
-// the XOR. Borrows may set more, but only above a true one.
+// the XOR. Borrows may set more bits, but only above a correct one.
 func hits(w uint64) uint64 {
 	quote, back := w^(ones*'"'), w^(ones*'\\')
 	return (w-ones*0x20)&^w | (quote-ones)&^quote | (back-ones)&^back
 }
 
-// maybe is hits with the blank and the exclamation mark, in less time.
+// maybe is a faster hits that also finds the blank and the exclamation mark.
 func maybe(w uint64) uint64 {
 	back := w ^ (ones * '\\')
 	return (w-ones*('"'+1))&^w | (back-ones)&^back
@@ -172,14 +172,14 @@ func appendEscaped(dst []byte, s string) []byte {
 }
 
 // parseFresh reads the answer to r without decoding it: its list is a subsequence of
-// the texts of r, so one pass over both finds which items came back. ok is false for an
-// answer that is written in any other way; it may still be right.
+// the texts of r, so one pass over both finds the items that it has. ok is false for an
+// answer that is written in any other way; it may still be valid.
 func (r *request) parseFresh(answer []byte, items []string) (result FilterResult[string], ok bool) {
 	rest, ok := bytes.CutPrefix(answer, []byte(`{"uri_list":[`))
 	if !ok {
 		return result, false
 	}
-	// As many as there would be if they were as long as all of the request on average.
+	// How many there are if they are as long on average as the items of the request.
 	result.URIList = make([]string, 0, min(len(items), len(rest)*len(items)/len(r.body)+1))
 	for next := 0; len(rest) > 0 && (rest[0] != ']' || next > 0); {
 		for next < len(items) && !startsWithItem(rest, r.text(next)) {
@@ -200,7 +200,7 @@ func (r *request) parseFresh(answer []byte, items []string) (result FilterResult
 	result.Total, rest, good[1] = leadingInt(rest)
 	rest, good[2] = bytes.CutPrefix(rest, []byte(`,"duplicates":`))
 	result.Duplicates, rest, ok = leadingInt(rest)
-	rest = bytes.TrimPrefix(rest, []byte(`,"invalid":0`)) // and not of 10
+	rest = bytes.TrimPrefix(rest, []byte(`,"invalid":0`)) // does not match 10
 	ended := string(bytes.TrimSpace(rest)) == "}" || bytes.HasPrefix(rest, []byte(`,"over_capacity":true,"fpr_estimate":`))
 	return result, ok && good == [3]bool{true, true, true} && ended
 }

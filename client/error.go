@@ -25,8 +25,8 @@ type Error struct {
 	// Method and URL name the request.
 	Method, URL string
 
-	looked bool // the call was to remember nothing
-	partly bool // the error came in the middle of a stream: what is before it is remembered
+	looked bool // the call remembers nothing
+	partly bool // the error came in the middle of a stream: items before it are remembered
 }
 
 func (e *Error) Error() string {
@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// readError makes the *Error of res; the caller closes its body.
+// readError returns the *Error for res; the caller closes its body.
 func readError(method string, u *url.URL, res *http.Response) error {
 	e := &Error{Method: method, URL: u.Redacted(), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	body, err := io.ReadAll(io.LimitReader(res.Body, errorBodyLimit))
@@ -56,7 +56,7 @@ func readError(method string, u *url.URL, res *http.Response) error {
 	case kind == "application/problem+json" && json.Unmarshal(body, &e.Problem) == nil:
 	case kind == "text/plain" && err == nil:
 		e.Problem = Problem{Detail: firstLine(body)}
-	default: // not a daemon's: a proxy's page
+	default: // not from a daemon: a proxy's page
 		e.Problem = Problem{}
 	}
 	e.Status = res.StatusCode

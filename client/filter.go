@@ -10,8 +10,8 @@ import (
 )
 
 // Filter remembers items in the filter typ (its name, or its id in decimal) and returns
-// those that were new, in order; of equal items in the list the first. Items are UTF-8
-// and not empty. See the package comment for what a failed call leaves behind.
+// those that were new, in order; of equal items in the list only the first. Items are
+// UTF-8 and not empty. See the package comment for the effects of a failed call.
 func (c *Client) Filter(ctx context.Context, typ string, items []string, options ...CallOption) ([]string, error) {
 	o := collect(options)
 	req := c.encode(typ, items, o)
@@ -40,7 +40,7 @@ func (c *Client) Filter(ctx context.Context, typ string, items []string, options
 // FilterJSON is [Client.Filter] for items of any JSON value: numbers, lists, objects.
 // Equal values are one item however they are written (1 and 1.0, or an object's keys in
 // another order), and "1" is not 1. encoding/json writes the items, which replaces bytes
-// that are no UTF-8, and reads the new ones back into T.
+// that are not UTF-8, and reads the new ones into T.
 func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, options ...CallOption) ([]T, error) {
 	o := collect(options)
 	body, err := encodeJSON(typ, items, o)
@@ -61,15 +61,15 @@ func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 	o.tell(result.InvalidItems)
 	if answer.doubted && c.inDoubt == DoubtNew {
 		return once(items, result.InvalidItems, func(i int) string {
-			text, _ := json.Marshal(items[i]) // it has been done before
+			text, _ := json.Marshal(items[i]) // it succeeded before
 			return string(text)
 		}), nil
 	}
 	return result.URIList, nil
 }
 
-// once returns items without those whose text is that of an earlier one, and those that are
-// known to be invalid.
+// once returns items without those whose text equals that of an earlier one, and without
+// those that are known to be invalid.
 func once[T any](items []T, invalid InvalidItems, text func(i int) string) []T {
 	seen := make(map[string]bool, len(items))
 	var first []T
@@ -86,8 +86,8 @@ func once[T any](items []T, invalid InvalidItems, text func(i int) string) []T {
 	return first
 }
 
-// Check says of each item whether it would be new, and remembers nothing. An item that
-// stands in the list twice is judged each time as if it stood alone.
+// Check reports for each item whether it would be new, and remembers nothing. An item that
+// appears in the list twice is judged each time as if it appeared only once.
 func (c *Client) Check(ctx context.Context, typ string, items []string, options ...CallOption) ([]bool, error) {
 	o := collect(options)
 	req := c.encode(typ, items, o)
@@ -133,7 +133,7 @@ func (c *Client) decode(name string, answer []byte, into any) error {
 	return nil
 }
 
-// agree holds the counts of an answer against the request.
+// agree compares the counts of an answer with the request.
 func (c *Client) agree(total, duplicates, fresh int, invalid int64, sent int) error {
 	if total != sent || duplicates != sent-fresh-int(invalid) {
 		return c.odd("filter", fmt.Errorf("%d new of %d, %d duplicates, %d invalid, for %d items sent", fresh, total, duplicates, invalid, sent))
@@ -141,7 +141,7 @@ func (c *Client) agree(total, duplicates, fresh int, invalid int64, sent int) er
 	return nil
 }
 
-// odd is the error for an answer that no urifilter daemon gives.
+// odd returns the error for an answer that no urifilter daemon gives.
 func (c *Client) odd(name string, err error) error {
 	return fmt.Errorf("answer of %s/api/v1/%s: %w", c.URL(), name, err)
 }
@@ -161,16 +161,16 @@ func encodeJSON[T any](typ string, items []T, o callOptions) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// headerOver says, with the present false-positive ratio, that a filter is past its
-// capacity. A stream has it as a trailer.
+// headerOver says that a filter is past its capacity, and gives the current
+// false-positive ratio. A stream has it as a trailer.
 const headerOver = "Urifilter-Over-Capacity"
 
-// WithLogger has l told of what callers ought to know and no call returns: once for each
-// filter, that it holds more items than it was made for, so that new items are called seen.
-// Default: slog.Default(); slog.New(slog.DiscardHandler) for silence.
+// WithLogger makes the client log to l what callers ought to know and no call returns: once
+// for each filter, that it holds more items than it was made for, so that new items are
+// called seen. Default: slog.Default(); slog.New(slog.DiscardHandler) logs nothing.
 func WithLogger(l *slog.Logger) Option { return func(c *Client) { c.log = l } }
 
-// noteOver looks at an answer of the filter typ.
+// noteOver logs, once for each filter, that an answer says that typ is past its capacity.
 func (c *Client) noteOver(typ string, headers ...http.Header) {
 	for _, h := range headers {
 		ratio := h.Get(headerOver)

@@ -13,7 +13,7 @@ func (c *Client) Filters(ctx context.Context) ([]FilterInfo, error) {
 	return list.Filters, err
 }
 
-// AllFilters is Filters with those that are in quarantine.
+// AllFilters is Filters, plus the filters that are in quarantine.
 func (c *Client) AllFilters(ctx context.Context) (FilterList, error) {
 	answer, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"api", "v1", "filters"}, idempotent: true}, nil, nil)
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *Client) AllFilters(ctx context.Context) (FilterList, error) {
 }
 
 // GetFilter describes the filter of that name. An *Error with the code unknown_filter
-// says that there is none, and which there are.
+// says that it does not exist, and which filters do.
 func (c *Client) GetFilter(ctx context.Context, name string) (FilterInfo, error) {
 	answer, err := c.exchange(ctx, filterCall(http.MethodGet, name), nil, nil)
 	if err != nil {
@@ -36,9 +36,9 @@ func (c *Client) GetFilter(ctx context.Context, name string) (FilterInfo, error)
 	return info, err
 }
 
-// CreateFilter makes a filter, or finds the one that is there with the same parameters;
-// created tells them apart, and the call may be repeated. An *Error with the code
-// filter_conflict says that the name or id is taken by another.
+// CreateFilter creates a filter, or finds the existing one with the same parameters;
+// created distinguishes the two, and the call may be repeated. An *Error with the code
+// filter_conflict says that a different filter has the name or id.
 func (c *Client) CreateFilter(ctx context.Context, name string, spec FilterSpec) (info FilterInfo, created bool, err error) {
 	body, err := json.Marshal(spec)
 	if err != nil {
@@ -60,9 +60,10 @@ func (c *Client) DropFilter(ctx context.Context, name string) error {
 	return err
 }
 
-// ClearFilter forgets all items of a filter, which keeps its id, name and parameters, in one
-// step: who asks meanwhile is answered. It may be repeated, and is, where an answer was lost:
-// what was remembered in between is then forgotten too. It needs a token of the admin scope.
+// ClearFilter forgets all items of a filter in one step: the filter keeps its id, name and
+// parameters, and answers other calls meanwhile. The call may be repeated, and is repeated if
+// an answer was lost: items that were remembered in between are then forgotten too. It needs
+// a token of the admin scope.
 func (c *Client) ClearFilter(ctx context.Context, name string) (FilterInfo, error) {
 	k := filterCall(http.MethodPost, name)
 	k.path, k.query = append(k.path, "clear"), url.Values{"confirm": {name}}
@@ -76,28 +77,28 @@ func (c *Client) ClearFilter(ctx context.Context, name string) (FilterInfo, erro
 	return info, err
 }
 
-// Ready returns nil if a daemon takes batches now, and otherwise why not. It asks each
-// daemon once and does not wait.
+// Ready returns nil if a daemon accepts batches now, and otherwise an error that says why
+// not. It queries each daemon once and does not wait.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"readyz"}, idempotent: true, once: true}, nil, nil)
 	return err
 }
 
-// filterCall is a call for one filter. GET and PUT leave the same behind however often
-// they are made.
+// filterCall returns a call for one filter. GET and PUT have the same effect however often
+// they are repeated.
 func filterCall(method, name string) call {
 	return call{method: method, path: []string{"api", "v1", "filters", name}, idempotent: method == http.MethodGet || method == http.MethodPut}
 }
 
 // Writeback copies the bit-map of a filter to the daemon's archive and returns when
 // that is done, which may take minutes: only ctx limits it. It needs a token of the
-// admin scope. An *Error with the code lease_held says who else is at it.
+// admin scope. An *Error with the code lease_held says who else is doing so.
 func (c *Client) Writeback(ctx context.Context, name string) (CopyResult, error) {
 	return c.copyFilter(ctx, name, "writeback", nil)
 }
 
 // Restore sets in a filter all bits of a version in the archive, "" for the newest one.
-// What the filter remembers already stays. Otherwise it is as Writeback.
+// Items that the filter already remembers stay. Otherwise it is like Writeback.
 func (c *Client) Restore(ctx context.Context, name, version string) (CopyResult, error) {
 	var query url.Values
 	if version != "" {

@@ -16,9 +16,9 @@ type ForgetResult struct {
 
 // Forget makes items new again in the filter typ, of the kind exact or timing, and returns how
 // many of them were seen. It needs a token with the scope forget. A call whose answer was
-// lost is repeated: then the number tells what the last attempt found, while all items are
-// forgotten; one that another caller has added between the attempts is forgotten, too. With
-// in-doubt errors the same holds: repeat the call.
+// lost is repeated: the number is then what the last attempt found, although all items are
+// forgotten; an item that another caller added between the attempts is forgotten, too. The
+// same holds for in-doubt errors: repeat the call.
 func (c *Client) Forget(ctx context.Context, typ string, items []string, options ...CallOption) (int, error) {
 	o := collect(options)
 	req := c.encode(typ, items, o)

@@ -10,9 +10,9 @@ import (
 
 // Document is a text that is compared with others.
 type Document struct {
-	// ID is chosen by the caller, such as the page's URI: 1 to 1024 bytes, in one call each once.
+	// ID is chosen by the caller, such as the page's URI: 1 to 1024 bytes, unique in a call.
 	ID string `json:"id"`
-	// Text is the text without markup, with three letters or digits at least.
+	// Text is the text without markup, with at least three letters or digits.
 	Text string `json:"text"`
 }
 
@@ -21,15 +21,15 @@ type NearResult struct {
 	Documents []Compared `json:"documents"`
 }
 
-// Compared is what became of a document.
+// Compared is the result for a document.
 type Compared struct {
 	ID          string `json:"id"`
 	Fingerprint string `json:"fingerprint"` // 16 hexadecimal digits
-	// New: no document of another id that came before is near.
+	// New is true if no earlier document with another id is near.
 	New bool `json:"new"`
-	// Near are the documents of other ids that are near: the nearest first, then by id.
+	// Near lists the near documents with other ids: the nearest first, then by id.
 	Near []NearDocument `json:"near"`
-	// More: Near leaves some out.
+	// More is true if Near leaves some out.
 	More bool `json:"more,omitempty"`
 }
 
@@ -47,20 +47,20 @@ type nearOptions struct {
 	look            bool
 }
 
-// NearDistance is up to which distance documents are near, 0 to that of the filter, which is
-// also the default.
+// NearDistance sets the distance up to which documents are near: 0 to that of the filter,
+// which is also the default.
 func NearDistance(distance int) NearOption { return func(o *nearOptions) { o.distance = &distance } }
 
-// NearLimit is how many near documents are told of each, 1 to 100. Default: 10.
+// NearLimit sets how many near documents are listed for each document, 1 to 100. Default: 10.
 func NearLimit(limit int) NearOption { return func(o *nearOptions) { o.limit = &limit } }
 
-// NearLook has the daemon look only: the documents are not remembered, and not compared with
-// each other. A token needs the scope read alone.
+// NearLook makes the daemon only look: the documents are not remembered, and not compared with
+// each other. A token then needs only the scope read.
 func NearLook() NearOption { return func(o *nearOptions) { o.look = true } }
 
-// Near says which documents are nearly the same as others, in the filter typ of the kind
-// simhash, and remembers them. A call whose answer was lost is repeated, and calls the same
-// documents new.
+// Near reports which documents are nearly the same as others in the filter typ, of the kind
+// simhash, and remembers them. A call whose answer was lost is repeated, and reports the same
+// documents as new.
 func (c *Client) Near(ctx context.Context, typ string, documents []Document, options ...NearOption) ([]Compared, error) {
 	c.mustBeMade()
 	var o nearOptions
@@ -82,7 +82,7 @@ func (c *Client) Near(ctx context.Context, typ string, documents []Document, opt
 	return result.Documents, nil
 }
 
-// encodeNear writes texts as they are: bytes that are no UTF-8 are sent too, and the daemon
+// encodeNear writes texts as they are: bytes that are not UTF-8 are sent too, and the daemon
 // refuses them with the index of their document.
 func encodeNear(typ string, documents []Document, o nearOptions) []byte {
 	size := 128 + len(typ)

@@ -12,7 +12,7 @@ type callOptions struct {
 	expires bool
 	expire  time.Duration
 	skips   bool
-	skipped *InvalidItems // nil: nobody is told
+	skipped *InvalidItems // nil: not reported
 
 	leases      bool
 	lease       time.Duration
@@ -20,30 +20,30 @@ type callOptions struct {
 }
 
 // Expire says for how long the items that this call finds new are duplicates; it is for
-// filters of the kind timing, and overrides the time that the filter was made with. An
-// item that is a duplicate keeps the time that it has: a hit does not renew it. The daemon
-// refuses zero, negative times and those above ten years, with [*Error] and status 422.
+// filters of the kind timing, and overrides the time that the filter was made with. A
+// duplicate keeps its time: a hit does not renew it. The daemon refuses zero, negative
+// times and times above ten years, with an [*Error] of status 422.
 func Expire(d time.Duration) CallOption {
 	return func(o *callOptions) { o.expires, o.expire = true, d }
 }
 
-// SkipInvalid has the daemon skip items that are invalid (empty, no Unicode, too large; in a
-// stream of NDJSON also lines that are no JSON), where it otherwise refuses the call, or ends
-// the stream. Skipped items are neither new nor duplicates; [Client.Check] says false of them.
-// When the call has succeeded, skipped tells how many there were, and describes the first;
+// SkipInvalid makes the daemon skip invalid items (empty, not Unicode, too large; in a stream
+// of NDJSON also lines that are not JSON), for which it otherwise refuses the call, or ends
+// the stream. Skipped items are neither new nor duplicates; [Client.Check] returns false for
+// them. After a successful call, skipped contains their number, and describes the first ones;
 // it may be nil.
 func SkipInvalid(skipped *InvalidItems) CallOption {
 	return func(o *callOptions) { o.skips, o.skipped = true, skipped }
 }
 
-// tell hands out what was skipped.
+// tell reports what was skipped to the caller.
 func (o callOptions) tell(skipped InvalidItems) {
 	if o.skipped != nil {
 		*o.skipped = skipped
 	}
 }
 
-// seconds is the time as the daemon reads it.
+// seconds returns the time in the form that the daemon reads.
 func (o callOptions) seconds() string {
 	return strconv.FormatFloat(o.expire.Seconds(), 'f', -1, 64)
 }

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// headerVersion is what a daemon says of itself at /livez.
+// headerVersion is the header in which a daemon gives its version at /livez.
 const headerVersion = "Urifilter-Version"
 
 // Pong is what [Client.Ping] finds out.
 type Pong struct {
 	URL     string        // of the daemon that answered
 	Version string        // "": it does not say
-	Took    time.Duration // of the first question and its answer, the connection included
+	Took    time.Duration // of the first request and its answer, connecting included
 	Ready   bool
 	Detail  string // why it is not ready
 }
 
-// Ping asks a daemon whether it is there, and whether it takes batches now. It asks one daemon,
-// once, and does not wait. An error says that none answers; one that answers that it is not
-// ready is no error.
+// Ping checks whether a daemon answers, and whether it accepts batches now. It queries one
+// daemon, once, and does not wait. An error says that none answers; the answer of a daemon
+// that it is not ready is no error.
 func (c *Client) Ping(ctx context.Context) (Pong, error) {
 	c.mustBeMade()
 	if c.timeout > 0 {
@@ -60,8 +60,8 @@ func (c *Client) Ping(ctx context.Context) (Pong, error) {
 	return pong, nil
 }
 
-// Metrics returns the daemon's metrics in the text format of Prometheus. It asks each daemon
-// once and does not wait. Where auth.protect_metrics is set, it needs a token of the read scope.
+// Metrics returns the daemon's metrics in the text format of Prometheus. It queries each daemon
+// once and does not wait. If auth.protect_metrics is set, it needs a token of the read scope.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
 	answer, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"metrics"}, idempotent: true, once: true}, nil, nil)
 	return answer.body, err

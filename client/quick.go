@@ -17,16 +17,16 @@ const (
 	quickBuffer = 64 << 10         // of a connection, for reading
 	quickIdle   = 60 * time.Second // less than a daemon's own limit
 	dialTimeout = 10 * time.Second
-	// drainTimeout is how long the answer to a request that could not be sent as a whole
-	// is waited for.
+	// drainTimeout is how long to wait for the answer to a request that could not be sent
+	// completely.
 	drainTimeout = time.Second
 )
 
 // quick sends whole bodies over plain HTTP/1.1 in the goroutine of the caller: one write,
-// one read. net/http takes two goroutines and several copies for the same, which costs
-// half of the items a second when client and daemon share a machine. It also knows exactly
-// what has left, and asks a connection whether it still lives before it is used again.
-// TLS, proxies, streams and programs with an http.Client of their own go the usual way.
+// one read. net/http needs two goroutines and several copies for the same, which costs
+// half of the items a second when client and daemon share a machine. quick also knows
+// exactly what was sent, and checks that a connection is still alive before it reuses it.
+// TLS, proxies, streams and programs with their own http.Client use net/http.
 type quick struct {
 	mu   sync.Mutex // guards idle
 	idle map[string][]*quickConn
@@ -38,7 +38,7 @@ type quickConn struct {
 	since time.Time // idle
 }
 
-// newQuick is nil where requests must go the usual way.
+// newQuick returns nil if requests must use net/http.
 func newQuick(all *servers) *quick {
 	for _, s := range all.all {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: s.base})
@@ -60,7 +60,7 @@ func (q *quick) close() {
 	}
 }
 
-// connection returns a living connection that is idle, or a new one.
+// connection returns an idle connection that is still alive, or a new one.
 func (q *quick) connection(ctx context.Context, host string) (*quickConn, error) {
 	for {
 		q.mu.Lock()
@@ -97,8 +97,8 @@ func (q *quick) keepIdle(host string, c *quickConn) {
 	q.idle[host] = append(q.idle[host], c)
 }
 
-// roundTrip makes one request and hands its answer to read, which reads all of it. left says
-// whether the whole request has left this process.
+// roundTrip makes one request and passes its answer to read, which reads all of it. left
+// reports whether the whole request has left this process.
 func (q *quick) roundTrip(ctx context.Context, u *url.URL, k call, token string, body []byte, read func(*http.Response) error) (left bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -145,7 +145,7 @@ func (q *quick) roundTrip(ctx context.Context, u *url.URL, k call, token string,
 	return writeErr == nil || err == nil, err
 }
 
-// quickHead is the request line and the header.
+// quickHead returns the request line and the header.
 func quickHead(u *url.URL, k call, token string, body []byte) []byte {
 	head := make([]byte, 0, 512)
 	head = fmt.Appendf(head, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n", k.method, u.RequestURI(), u.Host, userAgent)

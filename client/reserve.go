@@ -12,9 +12,9 @@ import (
 
 // ReserveResult is the answer to POST /api/v1/reserve.
 type ReserveResult[T any] struct {
-	// URIList has the new items, in order: the caller has them until the lease ends.
+	// URIList has the new items, in order: they are the caller's until the lease ends.
 	URIList []T `json:"uri_list"`
-	// Reservation is what Commit and Release ask for; zeros where there is no new item.
+	// Reservation is the id that Commit and Release need; zeros if no item is new.
 	Reservation string `json:"reservation"`
 	Total       int    `json:"total"`
 	Duplicates  int    `json:"duplicates"`
@@ -26,18 +26,19 @@ type ReserveResult[T any] struct {
 // SettleResult is the answer to POST /api/v1/commit and /api/v1/release.
 type SettleResult[T any] struct {
 	Done int `json:"done"` // equal items count once
-	// Lost has those items of the call for which it could not be done: others have taken them
+	// Lost has the items of the call that could not be committed or released: others took them
 	// after the lease had ended, or they were forgotten, or the reservation never had them.
 	Lost      []T `json:"lost"`
-	LostTotal int `json:"lost_total"` // also of a call for all items, whose Lost is empty
+	LostTotal int `json:"lost_total"` // also for a call for all items, whose Lost is empty
 
 	InvalidItems
 }
 
-// Reserve takes the new items of a list in the filter typ, of the kind exact or timing, for as long
-// as lease: nobody else is given them. [Client.Commit] makes them seen, [Client.Release] gives
-// them back; otherwise they are new again when the lease ends. A call whose answer was lost is repeated,
-// and answered alike; one that fails with an in-doubt error may have reserved items until lease has passed.
+// Reserve reserves the new items of a list in the filter typ, of the kind exact or timing, for
+// the duration lease: no other caller gets them. [Client.Commit] makes them seen,
+// [Client.Release] gives them back; otherwise they are new again when the lease ends. A call
+// whose answer was lost is repeated, and gets the same answer; one that fails with an in-doubt
+// error may have reserved items until lease has passed.
 func (c *Client) Reserve(ctx context.Context, typ string, items []string, lease time.Duration, options ...CallOption) (ReserveResult[string], error) {
 	o := collect(options)
 	o.reserves(lease)
@@ -74,16 +75,17 @@ func reserve[T any](ctx context.Context, c *Client, typ string, body []byte, sen
 }
 
 // Commit makes items of a reservation seen; nil means all that it has taken and not
-// released. A lease that has ended is no hindrance as long as nobody else has taken the item.
+// released. It works even after the lease has ended, unless somebody else has taken the item.
 // In a filter of the kind timing the items are seen for its time, or that of [Expire], from now
-// on. A call whose answer was lost is repeated, and answered alike. A reservation that the
-// daemon does not know, or not any more, is an [*Error] with the code unknown_reservation.
+// on. A call whose answer was lost is repeated, and gets the same answer. A reservation that
+// the daemon does not know, or no longer knows, is an [*Error] with the code
+// unknown_reservation.
 func (c *Client) Commit(ctx context.Context, typ, reservation string, items []string, options ...CallOption) (SettleResult[string], error) {
 	return c.settle(ctx, "commit", typ, reservation, items, options)
 }
 
 // Release makes items of a reservation new again at once; nil means all that it has taken and
-// not committed. What was committed is in Lost. It is repeated as [Client.Commit] is.
+// not committed. Items that were committed are in Lost. It is repeated like [Client.Commit].
 func (c *Client) Release(ctx context.Context, typ, reservation string, items []string, options ...CallOption) (SettleResult[string], error) {
 	return c.settle(ctx, "release", typ, reservation, items, options)
 }
@@ -138,7 +140,8 @@ func settle[T any](ctx context.Context, c *Client, name, typ string, body []byte
 	return result, nil
 }
 
-// reserves is for a call that reserves. It has a name that it is known by when it is repeated.
+// reserves sets the options of a call that reserves, and a random name by which the daemon
+// recognizes the call when it is repeated.
 func (o *callOptions) reserves(lease time.Duration) {
 	var name [16]byte
 	rand.Read(name[:]) // never fails
@@ -146,7 +149,7 @@ func (o *callOptions) reserves(lease time.Duration) {
 	o.leases, o.lease, o.reservation = true, lease, &text
 }
 
-// appendTerms writes what calls of reservations have beside others.
+// appendTerms writes the members that only calls for reservations have.
 func (o callOptions) appendTerms(dst []byte) []byte {
 	if o.leases {
 		dst = append(dst, `,"lease":`...)

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Doubt says what becomes of a filter call whose answer was lost; see the package comment.
+// Doubt says what happens to a filter call whose answer was lost; see the package comment.
 type Doubt uint8
 
 const (
 	// DoubtError makes the call fail, with an error for which [InDoubt] is true. The default.
 	DoubtError Doubt = iota
 	// DoubtSeen repeats the call. Items that the lost answer called new are then called
-	// duplicates: no item is new twice, and some may be lost, as nobody is told that they
-	// are new.
+	// duplicates: no item is new twice, but some may be lost, because nobody is told that
+	// they are new.
 	DoubtSeen
 	// DoubtNew repeats the call, so that its items are remembered, and then returns all of
-	// them as new: no new item is missed, and some that were seen before are new again.
+	// them as new: no new item is missed, but some that were seen before are new again.
 	DoubtNew
 )
 
-// WithInDoubt chooses what becomes of a filter call whose answer was lost. Calls that
+// WithInDoubt chooses what happens to a filter call whose answer was lost. Calls that
 // stream are never repeated.
 func WithInDoubt(d Doubt) Option { return func(c *Client) { c.inDoubt = d } }
 
-// Pauses between attempts, when all servers have been tried: doubled each time, half of
-// it by chance, so that a fleet of crawlers does not come back in step.
+// Pauses between attempts, once all servers have been tried: doubled each time, and half
+// of each random, so that a fleet of crawlers does not retry in step.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
@@ -42,11 +42,11 @@ const (
 // of the call was done.
 var certain = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable", "filter_quarantined", "insufficient_storage", "filter_full"}
 
-// passing are those of them that another attempt, or another server, may not get.
+// passing are those codes that another attempt, or another server, may not get.
 var passing = []string{"not_ready", "overloaded", "filter_restoring", "archive_unavailable", "store_unavailable"}
 
-// InDoubt says of an error of this package whether the call may have been carried out
-// although no answer tells of it. It is false for Check and the other calls that only look.
+// InDoubt reports for an error of this package whether the call may have been carried out
+// although no answer says so. It is false for Check and the other calls that only look.
 func InDoubt(err error) bool {
 	var answered *Error
 	var broken *ConnectionError
@@ -59,15 +59,15 @@ func InDoubt(err error) bool {
 	return false
 }
 
-// Repeatable says of the error of a call that remembers whether the call can be made again
-// with nothing done twice, and may then succeed: no server was reached, or none was ready.
-// pause is how long the daemon asks to wait before; 0: it did not say.
+// Repeatable reports for the error of a call that remembers whether the call can be repeated
+// without anything being done twice, and may then succeed: no server was reached, or none was
+// ready. pause is how long the daemon asks to wait first; 0: it did not say.
 func Repeatable(err error) (again bool, pause time.Duration) {
 	return new(call).repeatable(err)
 }
 
-// repeatable says whether another attempt makes sense, and pause how long the daemon asks
-// to wait before it.
+// repeatable reports whether another attempt makes sense, and how long the daemon asks to
+// wait before it.
 func (k *call) repeatable(err error) (again bool, pause time.Duration) {
 	var answered *Error
 	var broken *ConnectionError
@@ -85,9 +85,9 @@ func (k *call) repeatable(err error) (again bool, pause time.Duration) {
 	return broken != nil, 0
 }
 
-// sameServer says of the error of an attempt that the same server is to be asked again: its store
-// broke off in the middle of the batch, and it knows best, and at first alone, which items
-// it told nobody of. Another server might call them seen.
+// sameServer reports for the error of an attempt whether the same server must be called
+// again: its store failed in the middle of the batch, and it knows best, and at first is the
+// only one to know, which items it reported to nobody. Another server might call them seen.
 func sameServer(err error) bool {
 	var answered *Error
 	return errors.As(err, &answered) && answered.ErrorCode == "outcome_unknown"
@@ -107,9 +107,9 @@ func (c *Client) newTries(k call) *tries {
 	return &tries{c: c, k: k, start: time.Now(), pause: firstPause}
 }
 
-// next says whether another attempt shall follow the one at srv that ended with err, and
-// waits until it is time for it: at once while there are servers that were not tried,
-// unless it is srv that is to be asked again.
+// next reports whether another attempt should follow the one at srv that ended with err, and
+// waits until it is time for it. It does not wait while some servers have not been tried,
+// unless srv itself must be called again.
 func (t *tries) next(ctx context.Context, srv *server, err error) bool {
 	t.made++
 	repeat, asked := t.k.repeatable(err)
@@ -129,12 +129,12 @@ func (t *tries) next(ctx context.Context, srv *server, err error) bool {
 	return patient && sleep(ctx, wait)
 }
 
-// exchange sends body and reads the whole answer, so that the connection can be used
-// again. It repeats the call where that is safe, or as k.doubt says, and tells whether an
-// attempt before the last may have been carried out.
+// exchange sends body and reads the whole answer, so that the connection can be reused.
+// It repeats the call if that is safe, or as k.doubt says, and reports whether an attempt
+// before the last may have been carried out.
 //
-// The answer is written to space where there is enough of it; body and space are the
-// caller's again when exchange returns, unless c.quick is nil.
+// The answer is written to space if that is large enough; the caller may reuse body and
+// space when exchange returns, unless c.quick is nil.
 func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answer reply, err error) {
 	doubted := false
 	for t := c.newTries(k); ; {
@@ -154,7 +154,7 @@ func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answ
 	}
 }
 
-// looked takes the doubt from the error of a call that only looks.
+// looked removes the doubt from the error of a call that only looks.
 func looked(err error) error {
 	var answered *Error
 	var broken *ConnectionError
@@ -167,7 +167,7 @@ func looked(err error) error {
 	return err
 }
 
-// keepInDoubt has err say that an attempt before the last one may have been carried out.
+// keepInDoubt makes err say that an attempt before the last one may have been carried out.
 func keepInDoubt(err error, doubted bool) error {
 	if doubted && !InDoubt(err) {
 		return &ConnectionError{InDoubt: true, Err: fmt.Errorf("an attempt before got no answer; the last one: %w", err)}
@@ -242,7 +242,7 @@ func isKnown(err error) bool {
 	return errors.As(err, new(*Error)) || errors.As(err, new(*ConnectionError))
 }
 
-// readAll reads an answer into space, or into more where that is too small.
+// readAll reads an answer into space, or into a new buffer if that is too small.
 func readAll(res *http.Response, space []byte) ([]byte, error) {
 	if res.ContentLength < 0 {
 		return io.ReadAll(res.Body)

@@ -23,17 +23,17 @@ type call struct {
 	kind   string // content type of the body
 	body   io.Reader
 	length int64  // of body; -1: not known
-	filter string // that is asked; "": none
+	filter string // that is called; "": none
 
-	idempotent bool  // may be repeated whatever became of it
-	changes    bool  // although it is idempotent, and no PUT
-	doubt      Doubt // otherwise
-	once       bool  // each server is asked once, without patience
+	idempotent bool  // may be repeated whatever happened to it
+	changes    bool  // changes the filter, although it is idempotent and not a PUT
+	doubt      Doubt // if it is not idempotent
+	once       bool  // each server is called once, without patience
 	streams    bool  // the answer may end with a problem
 	untimed    bool  // only the context limits it
 }
 
-// looks says that the call leaves nothing behind that was not there.
+// looks reports whether the call changes nothing.
 func (k *call) looks() bool { return k.idempotent && k.method != http.MethodPut && !k.changes }
 
 // ConnectionError is a call that got no whole answer.
@@ -59,7 +59,7 @@ func (e *ConnectionError) Error() string {
 	return text
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ConnectionError) Unwrap() error { return e.Err }
 
 // send returns the answer if its status is 2xx; the caller closes its body. Any other
@@ -78,12 +78,12 @@ func (c *Client) send(ctx context.Context, srv *server, k call) (*http.Response,
 	if k.body != nil {
 		req.ContentLength = k.length
 		req.Header.Set("Content-Type", k.kind)
-		// Without it the transport could send the body a second time.
+		// With it the transport could send the body a second time.
 		req.GetBody = nil
 	}
 	req.Header.Set("User-Agent", userAgent)
 	if k.streams {
-		req.Header.Set("TE", "trailers") // what ends a stream early comes as one
+		req.Header.Set("TE", "trailers") // the error that ends a stream early is in one
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -99,7 +99,7 @@ func (c *Client) send(ctx context.Context, srv *server, k call) (*http.Response,
 	return res, nil
 }
 
-// explain says in which request err happened, and why its context ended if that is so.
+// explain adds to err the request in which it happened, and, if the context ended, why.
 func explain(ctx context.Context, method string, u *url.URL, err error, left bool) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// restTime is how long a server that failed is passed over while another may answer.
+// restTime is how long a server that failed is skipped while another may answer.
 const restTime = time.Second
 
 // servers are the daemons that a client may call. All calls go to one of them until it
-// fails: a daemon's memory of what is in the store serves best those who stay.
+// fails: a daemon's memory of what is in the store is most useful to callers that stay.
 type servers struct {
 	all []*server
 
@@ -23,7 +23,7 @@ type servers struct {
 }
 
 type server struct {
-	base  *url.URL // path without a slash at its end
+	base  *url.URL // path without a trailing slash
 	rests time.Time
 }
 
@@ -71,21 +71,21 @@ func parseBase(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// isPort says whether a server can listen at text; none at all is that of the scheme.
+// isPort reports whether a server can listen on the port text; "" is the scheme's port.
 func isPort(text string) bool {
 	port, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && port > 0
 }
 
-// now is the server that is being called.
+// now returns the server that is currently called.
 func (s *servers) now() *server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[s.current]
 }
 
-// failed lets srv rest, and makes the next server that does not rest the one that is
-// called; when all do, the one that has rested longest.
+// failed lets srv rest, and makes the next server that is not resting the current one; if
+// all are resting, the one that has rested longest.
 func (s *servers) failed(srv *server, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

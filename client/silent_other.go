@@ -4,5 +4,5 @@ package client
 
 import "net"
 
-// silent cannot be told here without taking what may come.
+// silent cannot check here without consuming data that may have arrived.
 func silent(net.Conn) bool { return true }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// silent says that a connection that should be idle is: nothing has come, no end either.
+// silent reports whether an idle connection is usable: nothing has arrived, not even its end.
 func silent(conn net.Conn) bool {
 	tcp, ok := conn.(syscall.Conn)
 	if !ok {

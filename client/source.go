@@ -14,7 +14,7 @@ import (
 // source is the body of a stream. It keeps the error of the reader behind it, which the
 // transport would hide behind its own, and it ends with the call: net/http waits for a
 // Read of a request's body to return before it gives up a request, and a Read of a
-// terminal or a pipe may never do so.
+// terminal or a pipe may never return.
 type source struct {
 	from    io.Reader
 	length  int64       // -1: not known
@@ -28,9 +28,9 @@ type source struct {
 
 var errCallOver = errors.New("the call is over")
 
-// newSource reads r for a call that lasts as long as ctx. What is in memory is sent as it
-// is; anything else is read by a goroutine that ends after the Read under way when the
-// call is over.
+// newSource reads r for a call that lasts as long as ctx. Data in memory is sent as it is;
+// anything else is read by a goroutine that, when the call is over, ends after the Read in
+// progress.
 func newSource(ctx context.Context, r io.Reader) *source {
 	length := int64(-1)
 	switch r := r.(type) {
@@ -47,7 +47,7 @@ func newSource(ctx context.Context, r io.Reader) *source {
 	}
 	pr, pw := io.Pipe()
 	s := &source{from: pr, length: -1}
-	unwatch := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // what the transport reads then
+	unwatch := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // the transport then reads this error
 	s.stop = func() {
 		unwatch()
 		pr.CloseWithError(errCallOver)
@@ -86,7 +86,7 @@ func (s *source) pump(r io.Reader, pw *io.PipeWriter) {
 // Close ends the reading.
 func (s *source) Close() { s.stop() }
 
-// blame returns the source's own error where there is one.
+// blame returns the source's own error if there is one, and otherwise err.
 func (s *source) blame(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// trailerTotal and trailerDuplicates close an answer that streams. A short answer
-	// has them as headers.
+	// trailerTotal and trailerDuplicates end a streamed answer. A short answer has them
+	// as headers.
 	trailerTotal      = "Urifilter-Total"
 	trailerDuplicates = "Urifilter-Duplicates"
 	// trailerError is the problem that ended the stream early.
 	trailerError = "Urifilter-Error"
-	// trailerInvalid counts what was skipped, and trailerInvalidItems describes the first.
+	// trailerInvalid counts the skipped items, and trailerInvalidItems describes the first.
 	trailerInvalid      = "Urifilter-Invalid"
 	trailerInvalidItems = "Urifilter-Invalid-Items"
 )
@@ -29,15 +29,15 @@ const (
 // answers come. Memory does not grow with the size of r. It returns how many items were
 // sent and how many of them were new.
 //
-// A stream is remembered in blocks of about 1 MiB, as it goes. When it breaks, w holds
+// A stream is remembered in blocks of about 1 MiB, as it goes. If it breaks, w holds
 // the beginning of the answer and fresh counts its lines, but more may have been
 // remembered; total is then 0. An [*Error] whose Index is the line, from 0, says that the
-// daemon refused that line, and has remembered nothing from its block on. A source of less than 1 MiB, with no more lines than the
-// daemon takes items in a call (100,000 by default), is one block: all or nothing as
-// [Client.Filter] is.
+// daemon refused that line, and has remembered nothing from its block on. A source of
+// less than 1 MiB, with no more lines than the daemon accepts items in a call (100,000 by
+// default), is one block: all or nothing, like [Client.Filter].
 //
-// w must take what is written while r is still being read. A Read of r that is under way
-// when the call fails may end after FilterLines has returned; no other follows.
+// w must accept writes while r is still being read. A Read of r that is in progress when
+// the call fails may end after FilterLines has returned; no other follows.
 func (c *Client) FilterLines(ctx context.Context, typ string, r io.Reader, w io.Writer, options ...CallOption) (total, fresh int64, err error) {
 	return c.runFilter(ctx, stream{name: "filter", typ: typ, kind: "text/plain; charset=utf-8", options: collect(options)}, r, w)
 }
@@ -80,13 +80,13 @@ type stream struct {
 	options         callOptions
 }
 
-// sums close the answer to a stream.
+// sums are the totals at the end of the answer to a stream.
 type sums struct {
 	total, duplicates int64
 	InvalidItems
 }
 
-// run sends r and copies the answer to w. lines counts what was written, also when the
+// run sends r and copies the answer to w. lines counts what was written, even if the
 // stream broke.
 func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (sum sums, lines int64, err error) {
 	c.mustBeMade()
@@ -132,8 +132,8 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (s
 	return sum, out.lines, nil
 }
 
-// open begins a stream. It repeats the call as [Client.exchange] does while no server has
-// read anything of the body, and never after.
+// open begins a stream. It repeats the call like [Client.exchange] as long as nothing of
+// the body has been read, and never after that.
 func (c *Client) open(ctx context.Context, k call, body *source) (*http.Response, error) {
 	for t := c.newTries(k); ; {
 		srv := c.servers.now()
@@ -144,13 +144,13 @@ func (c *Client) open(ctx context.Context, k call, body *source) (*http.Response
 	}
 }
 
-// readSums reads what ends every whole answer.
+// readSums reads the totals that end every whole answer.
 func readSums(res *http.Response) (sum sums, err error) {
 	ended := func(name string) string { return cmp.Or(res.Trailer.Get(name), res.Header.Get(name)) }
 	for name, into := range map[string]*int64{trailerTotal: &sum.total, trailerDuplicates: &sum.duplicates, trailerInvalid: &sum.Invalid} {
 		value := ended(name)
 		if value == "" && name == trailerInvalid {
-			continue // nothing was to be skipped
+			continue // the call did not ask to skip items
 		}
 		if *into, err = strconv.ParseInt(value, 10, 64); err != nil || *into < 0 {
 			return sums{}, fmt.Errorf("%s is %q: the answer is cut, or a proxy dropped its trailers", name, value)
@@ -164,7 +164,7 @@ func readSums(res *http.Response) (sum sums, err error) {
 	return sum, nil
 }
 
-// lineWriter counts lines on their way, and keeps the error of the writer behind it.
+// lineWriter counts the lines that it passes on, and keeps the error of the writer behind it.
 type lineWriter struct {
 	w     io.Writer
 	lines int64

@@ -27,45 +27,45 @@ type CheckResult struct {
 	Fullness
 }
 
-// InvalidItems is what an answer says of the items that the daemon skipped as invalid, where
+// InvalidItems is what an answer says about the items that the daemon skipped as invalid, if
 // the call asked for that. They are neither new nor duplicates.
 type InvalidItems struct {
 	// Invalid counts them.
 	Invalid int64 `json:"invalid,omitempty"`
 	// Items describes the first of them, in order: 100 of a list, and 20 of a stream, fewer
-	// where their texts are long.
+	// if their texts are long.
 	Items []InvalidItem `json:"invalid_items,omitempty"`
 }
 
-// InvalidItem is an item that the daemon cannot take.
+// InvalidItem is an item that the daemon cannot accept.
 type InvalidItem struct {
 	Index     int    `json:"index"`      // in the list, or the line of a stream, from 0
-	ErrorCode string `json:"error_code"` // as that of a Problem: empty_item, invalid_utf8 ...
+	ErrorCode string `json:"error_code"` // like that of a Problem: empty_item, invalid_utf8 ...
 	Detail    string `json:"detail"`     // for people
 }
 
-// Fullness is what an answer says of a filter that is past its capacity.
+// Fullness is what an answer says about a filter that is past its capacity.
 type Fullness struct {
-	// OverCapacity: the filter holds more items than it was made for.
+	// OverCapacity is true if the filter holds more items than it was made for.
 	OverCapacity bool `json:"over_capacity,omitempty"`
 	// FPREstimate is then the share of new items that are called seen.
 	FPREstimate float64 `json:"fpr_estimate,omitempty"`
 }
 
-// FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields take the daemon's defaults.
+// FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields have the daemon's defaults.
 type FilterSpec struct {
 	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
 	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact | simhash
-	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items at which the error rate still holds
+	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items up to which the error rate holds
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: grow | warn | reject
-	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, of calls that give none; 0: each call must
+	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, for calls that give none; 0: each call must
 	Store     string  `json:"store,omitempty"`      // exact: mysql; "": the store of the daemon
 	// Canonical is how far URIs are normalized before they are compared: none (the default), safe or crawl.
 	Canonical string `json:"canonical,omitempty"`
 	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; - for none.
 	CanonicalDrop string `json:"canonical_drop,omitempty"`
-	// Distance (simhash) is in how many of 64 bits the fingerprints of near documents differ at most.
+	// Distance (simhash) is how many of 64 bits may differ in the fingerprints of near documents.
 	Distance uint64 `json:"distance,omitempty"`
 	// FeatureHash (simhash) is xxh3 (the default), or md5 for the fingerprints of the Python module.
 	FeatureHash string `json:"feature_hash,omitempty"`
@@ -73,14 +73,14 @@ type FilterSpec struct {
 	More map[string]any `json:"-"`
 }
 
-// MarshalJSON writes More beside the other members.
+// MarshalJSON writes More together with the other members.
 func (f FilterSpec) MarshalJSON() ([]byte, error) {
 	type plain FilterSpec // without this method
 	return withMore(plain(f), f.More)
 }
 
-// FilterInfo describes a filter as GET /api/v1/filters/{name} shows it. What its kind does
-// not have is zero, and not in the JSON.
+// FilterInfo describes a filter as GET /api/v1/filters/{name} shows it. Members that its kind
+// does not have are zero, and not in the JSON.
 type FilterInfo struct {
 	ID            int        `json:"id"`
 	Name          string     `json:"name"`
@@ -98,21 +98,20 @@ type FilterInfo struct {
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
 	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash: all
 
-	Layers []FilterLayer `json:"layers,omitempty"` // bloom with on_full grow: the first one first
+	Layers []FilterLayer `json:"layers,omitempty"` // bloom with on_full grow: the oldest first
 
 	Store         string `json:"store,omitempty"`          // exact: mysql; "": the store of the daemon
 	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
 	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out
 
-	Distance    uint64 `json:"distance,omitempty"`     // simhash: up to which documents are near
+	Distance    uint64 `json:"distance,omitempty"`     // simhash: the distance up to which documents are near
 	FeatureHash string `json:"feature_hash,omitempty"` // simhash: xxh3 or md5
 
 	// More are members that this version of the client does not know: parameters of other kinds.
 	More map[string]any `json:"-"`
 }
 
-// FilterLayer is one of the bit-maps of which a filter that grows consists. New items go to
-// the last one.
+// FilterLayer is one of the bit-maps of a filter that grows. New items go to the last one.
 type FilterLayer struct {
 	Capacity      uint64  `json:"capacity"`
 	ErrorRate     float64 `json:"error_rate"` // its share of the filter's
@@ -144,7 +143,7 @@ func (f *FilterInfo) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// withMore is value, an object, in JSON with further members.
+// withMore returns value, an object, as JSON with further members.
 func withMore(value any, more map[string]any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil || len(more) == 0 {
@@ -189,13 +188,13 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 // FilterList answers GET /api/v1/filters.
 type FilterList struct {
 	Filters []FilterInfo `json:"filters"`
-	// Quarantined are those that the daemon does not serve, since their data are damaged.
+	// Quarantined are those that the daemon does not serve, because their data is damaged.
 	Quarantined []QuarantinedFilter `json:"quarantined,omitempty"`
 }
 
 // QuarantinedFilter is a filter that is not served.
 type QuarantinedFilter struct {
-	ID     int    `json:"id,omitempty"` // 0: it cannot be told
+	ID     int    `json:"id,omitempty"` // 0: not known
 	Name   string `json:"name"`
 	Reason string `json:"reason"` // what is damaged
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Canonical is how far a filter normalizes URIs before it compares them. Every kind has it.
-// What it does is in docs/canonical.md.
+// Canonical is how far a filter normalizes URIs before it compares them. Every kind has it whose items may be URIs.
+// docs/canonical.md says what it does.
 type Canonical struct {
 	// Canonical is none (equal bytes are equal items), safe (by the standards) or crawl
-	// (sorted query, no fragment, no parameters of canonical_drop). "": none, as it is kept.
+	// (sorted query, no fragment, no parameters of canonical_drop). "": none, as it is stored.
 	Canonical string `yaml:"canonical"`
 	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; a star at
-	// the end stands for any rest, "-" for none. "": canonical_drop of the daemon. A filter
-	// keeps the list that it was made with.
+	// the end of a name matches anything, "-" means none. "": canonical_drop of the daemon. A
+	// filter keeps the list that it was made with.
 	CanonicalDrop string `yaml:"canonical_drop"`
 }
 
@@ -27,7 +27,7 @@ const (
 )
 
 // Tracking names the parameters that say where a visitor came from, or which session it is,
-// and nothing of the page.
+// and nothing about the page.
 const Tracking = "utm_*,gclid,gclsrc,dclid,gbraid,wbraid,fbclid,msclkid,yclid,twclid,ttclid," +
 	"igshid,mc_cid,mc_eid,mkt_tok,_ga,_gl,_hsenc,_hsmi,vero_id,wickedid," +
 	"jsessionid,phpsessid,aspsessionid*,sessionid,session_id,cfid,cftoken"
@@ -36,7 +36,7 @@ func canonicalForms() []string {
 	return []string{CanonicalNone, CanonicalSafe, CanonicalCrawl}
 }
 
-// canonicalParameters are what people are told of them.
+// canonicalParameters returns what people are told about the fields of Canonical.
 func canonicalParameters() []Parameter {
 	return []Parameter{
 		{
@@ -53,7 +53,7 @@ func canonicalParameters() []Parameter {
 // complete fills in what was left out.
 func (c Canonical) complete(d Defaults) Canonical {
 	if c.Canonical == CanonicalNone {
-		c.Canonical = "" // as filters of versions that do not know it have it
+		c.Canonical = "" // as in filters of versions that do not know it
 	}
 	if c.Canonical == CanonicalCrawl && c.CanonicalDrop == "" {
 		c.CanonicalDrop = d.CanonicalDrop
@@ -74,7 +74,7 @@ func (c Canonical) faults() []Fault {
 	return all
 }
 
-// checkDrop wants names of parameters, with a star at the end if at all.
+// checkDrop says what is wrong with names of parameters, which may have a star only at the end.
 func checkDrop(names []string) string {
 	for _, name := range names {
 		plain := strings.TrimSuffix(name, "*")
@@ -85,7 +85,7 @@ func checkDrop(names []string) string {
 	return ""
 }
 
-// DropNames are the names in CanonicalDrop.
+// DropNames returns the names in CanonicalDrop.
 func (c Canonical) DropNames() []string {
 	if c.CanonicalDrop == "" || c.CanonicalDrop == "-" {
 		return nil
@@ -93,7 +93,7 @@ func (c Canonical) DropNames() []string {
 	return strings.Split(c.CanonicalDrop, ",")
 }
 
-// joinDrop is a list of names as CanonicalDrop has it.
+// joinDrop returns a list of names in the form of CanonicalDrop.
 func joinDrop(names []string) string {
 	if len(names) == 0 {
 		return "-"
@@ -107,7 +107,7 @@ type URIs interface{ URIs() Canonical }
 // URIs implements URIs.
 func (c Canonical) URIs() Canonical { return c }
 
-// Canonical is how far the filter normalizes URIs.
+// Canonical returns how far the filter normalizes URIs.
 func (f Filter) Canonical() Canonical {
 	if p, ok := f.Params.(URIs); ok {
 		return p.URIs()

@@ -2,13 +2,12 @@
 // the strict reader of file and environment, the validation, and the tokens file.
 // The field comments and urifilter.yaml are the manual.
 //
-// It does not act on settings: it opens no socket, certificate or store, and does
-// not know which stores and filter kinds the daemon was built with.
+// It does not act on settings: it opens no socket, certificate or store.
 package configs
 
 import "time"
 
-// Config is what the daemon is told. A Config from Default or Load is complete,
+// Config holds the settings of the daemon. A Config from Default or Load is complete,
 // but only Validate says whether it makes sense.
 type Config struct {
 	// Listen is the host:port to serve HTTP on; an empty host is every address of
@@ -17,23 +16,23 @@ type Config struct {
 	// Default 127.0.0.1:8000.
 	Listen string `yaml:"listen"`
 	// DataDir is the folder of the embedded store. One process owns it at a time. Answers to
-	// long streams wait there too, in spool, until their callers read them; with store redis
-	// it need not be there, and then they wait in the system's folder for temporary files.
-	// Default /var/lib/urifilter.
+	// long streams are also buffered in it, in spool, until their callers read them; with store
+	// redis it need not exist, and they are then buffered in the system's folder for temporary
+	// files. Default /var/lib/urifilter.
 	DataDir string `yaml:"data_dir"`
 	// Store says where bit-maps live: embedded (memory and data_dir of this machine)
-	// or redis (shared by several daemons). Filters of the kind exact may be in MariaDB beside it
+	// or redis (shared by several daemons). Filters of the kind exact may instead be in MariaDB
 	// (mysql). Default embedded.
 	Store string `yaml:"store"`
-	// Durability says when an answer of the embedded store is given: always (after
-	// the fsync that covers it), interval (fsync once a second; a power cut loses up
-	// to that second) or none (the operating system decides). With always a MariaDB is refused
-	// whose commits are not on its disk. Default always.
+	// Durability says when the embedded store answers: always (after the fsync that
+	// covers the answer), interval (fsync once a second; a power cut loses up to that
+	// second) or none (the operating system decides). With always, a MariaDB whose commits
+	// are not on its disk is refused. Default always.
 	Durability string `yaml:"durability"`
 
 	// CheckpointBytes is how large a filter's journal may grow before the embedded store
-	// rewrites the whole bit-map; a quarter of the bit-map, if that is more. More makes
-	// fewer writes, and a longer start after a crash (64 MiB are read in 0.2 s).
+	// rewrites the whole bit-map; a quarter of the bit-map, if that is more. A larger value
+	// means fewer writes, and a longer start after a crash (64 MiB are read in 0.2 s).
 	// 64 KiB to 1 TiB. Default 64MiB.
 	CheckpointBytes Size `yaml:"checkpoint_bytes"`
 
@@ -46,16 +45,16 @@ type Config struct {
 	// Also read from the variable URI_NUM_SCALE. Default 10000000.
 	URINumScale uint64 `yaml:"uri_num_scale"`
 	// AcceptErrorRate is the error rate of filters that give none: the share of new
-	// items that are taken for seen when the filter is full, 0.000001 to 0.5.
+	// items that are mistaken for seen when the filter is full, 0.000001 to 0.5.
 	// Also read from the variable ACCEPT_ERROR_RATE. Default 0.0001.
 	AcceptErrorRate float64 `yaml:"accept_error_rate"`
 	// CanonicalDrop names the parameters of queries and paths that filters with canonical
-	// crawl leave out, if they name none themselves; a star at the end stands for any rest.
+	// crawl leave out, if they name none themselves; a star at the end matches anything.
 	// Default: the usual ones that track visitors or name sessions.
 	CanonicalDrop []string `yaml:"canonical_drop"`
 
-	// Filters are made at start where the store lacks them. A filter that is there
-	// is never changed or dropped by settings. A list here replaces the default one:
+	// Filters are made at the start if the store lacks them. The settings never change
+	// or drop a filter that exists. A list here replaces the default one:
 	// 1 uri, 2 ip, 3 uri_generator, 4 uri_download, 5 uri_parse.
 	Filters []Filter `yaml:"filters"`
 
@@ -64,7 +63,7 @@ type Config struct {
 	Limits    Limits    `yaml:"limits"`
 	Writeback Writeback `yaml:"writeback"`
 
-	// ShutdownTimeout is how long a stop waits for requests under way before it cuts
+	// ShutdownTimeout is how long a stop waits for requests in progress before it cuts
 	// them off; what was answered is durable in either case. Default 30s.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 
@@ -78,7 +77,7 @@ type RedisServers struct {
 	Addrs []string `yaml:"addrs"`
 	// Username is the ACL user. Default "": the default user.
 	Username string `yaml:"username"`
-	// PasswordFile holds the password alone; a line end after it is ignored.
+	// PasswordFile holds the password and nothing else; a line end after it is ignored.
 	// Default "": no password.
 	PasswordFile string `yaml:"password_file"`
 	// DB is the number of the database; a cluster has 0 only. Default 0.
@@ -92,41 +91,41 @@ type RedisServers struct {
 // Redis is read only when store is redis.
 type Redis struct {
 	RedisServers `yaml:",inline"`
-	// InDoubt says what becomes of items for which Redis's reply was lost, so that they may
-	// be set though no caller was told that they are new: seen (no item is ever new twice,
-	// and one of these may be lost, as everybody is told that it is a duplicate) or new
-	// (none is lost, and one may be new for two callers). Default seen.
+	// InDoubt says what to call items for which Redis's reply was lost, so that they may be
+	// set although no caller was told that they are new: seen (no item is ever new twice,
+	// but one of these may be lost, because every caller is told that it is a duplicate) or
+	// new (none is lost, but one may be new for two callers). Default seen.
 	InDoubt string `yaml:"in_doubt"`
-	// Durability says what an answer waits for: server (what Redis waits for: with its
-	// usual appendfsync everysec a power cut there loses the last second) or fsync (what
+	// Durability says what an answer waits for: server (what Redis itself waits for: with its
+	// usual appendfsync everysec, a power cut there loses the last second) or fsync (what
 	// was answered is on the disk of the master: servers that do not run with appendonly
 	// yes and appendfsync always are refused). Default server.
 	Durability string `yaml:"durability"`
 	// Replicas is how many replicas of the master must have a batch before it is answered, so
-	// that no failover loses what was answered; a batch that too few confirm within a second
-	// gets 503. Not for a cluster. Default 0: none.
+	// that no failover loses what was answered; a batch that too few replicas confirm within a
+	// second gets 503. Not for a cluster. Default 0: none.
 	Replicas int `yaml:"replicas"`
 	// MirrorBytes is how much memory of this machine the mirrors of all bloom and exact filters
-	// take together: what this daemon knows to be in Redis, so that it need not travel. Bit-maps
-	// that fit are mirrored whole; of others the items that were asked for last are, 8 bytes each,
-	// and those of exact filters, 19 bytes each (at most half of limits.filter_bytes for each
-	// filter, and more while Redis may still lose what was added in the last ten seconds). What is
-	// not mirrored is not put back from here when Redis has lost its data. 4 MiB to 1 TiB.
-	// Default 0: bit-maps are mirrored whole, exact filters have 64 MiB each.
+	// take together. A mirror holds what this daemon knows to be in Redis, which saves round
+	// trips. Bit-maps that fit are mirrored whole; of others, the most recently used items are,
+	// 8 bytes each, and of exact filters too, 19 bytes each (at most half of limits.filter_bytes
+	// for each filter, and more while Redis may still lose what was added in the last ten
+	// seconds). If Redis loses its data, what is not mirrored is not restored from here.
+	// 4 MiB to 1 TiB. Default 0: bit-maps are mirrored whole, exact filters have 64 MiB each.
 	MirrorBytes Size `yaml:"mirror_bytes"`
 }
 
-// CallTLS is how the daemon calls a server by TLS. The files are read again for a new
-// connection when they have changed, so that certificates are renewed without a restart;
-// connections that are there stay.
+// CallTLS says how the daemon calls a server by TLS. If the files have changed, they are
+// reread for a new connection, so that certificates are renewed without a restart; existing
+// connections stay.
 type CallTLS struct {
 	// TLS encrypts the connections and checks the certificate of the server. Default false.
 	TLS bool `yaml:"tls"`
-	// TLSCAFile holds the authorities, in PEM, of which the server's certificate must be.
+	// TLSCAFile holds the authorities, in PEM, that may have issued the server's certificate.
 	// Default "": those of the system.
 	TLSCAFile string `yaml:"tls_ca_file"`
-	// TLSCertFile and TLSKeyFile are the certificate, in PEM, by which the daemon shows who
-	// it is, and its private key; one file may hold both. Default "": it shows none.
+	// TLSCertFile and TLSKeyFile are the certificate, in PEM, that the daemon shows to
+	// identify itself, and its private key; one file may hold both. Default "": it shows none.
 	TLSCertFile string `yaml:"tls_cert_file"`
 	TLSKeyFile  string `yaml:"tls_key_file"`
 	// TLSServerName is the name that the server's certificate must have. Default "": the
@@ -134,14 +133,15 @@ type CallTLS struct {
 	TLSServerName string `yaml:"tls_server_name"`
 }
 
-// MySQL is the MariaDB of filters that name it (filters: store: mysql), which several daemons
-// may share, beside the store of the daemon.
+// MySQL is the MariaDB of filters that name it (filters: store: mysql), in addition to the
+// store of the daemon. Several daemons may share it.
 type MySQL struct {
 	// Addr is the host:port of the server, or the path of its socket. Default "": there is none.
 	Addr string `yaml:"addr"`
-	// User logs in. `urifilter mysql grant` prints what makes one. Default urifilter.
+	// User is the user who logs in. `urifilter mysql grant` prints what creates one. Default
+	// urifilter.
 	User string `yaml:"user"`
-	// PasswordFile holds the password alone; a line end after it is ignored.
+	// PasswordFile holds the password and nothing else; a line end after it is ignored.
 	// Default "": no password.
 	PasswordFile string `yaml:"password_file"`
 	// Database has the tables: letters, digits, _ $ -. Default urifilter.
@@ -154,12 +154,12 @@ type MongoDB struct {
 	// URI is a connection string, mongodb://... or mongodb+srv://...; it may hold a
 	// password, which is never shown. Default "": no archive.
 	URI string `yaml:"uri"`
-	// CallTLS goes before what the URI says of TLS; with tls false the URI alone decides.
+	// CallTLS overrides what the URI says about TLS; with tls false only the URI decides.
 	CallTLS `yaml:",inline"`
 	// Database is the name of the database. Default urifilter.
 	Database string `yaml:"database"`
-	// IfUnreachable says what a start does with a filter that the store lacks while the
-	// archive cannot be asked for it: wait (calls for it get 503 and the daemon is not
+	// IfUnreachable says what happens at the start to a filter that the store lacks while
+	// the archive cannot be reached: wait (calls for it get 503 and the daemon is not
 	// ready until the archive answers) or empty (it starts empty: items seen before are
 	// new again, and what the archive has of it is never merged in). Filters that the
 	// store has are served in either case. Default wait.
@@ -171,14 +171,14 @@ type Auth struct {
 	// TokensFile lists the tokens that callers present; tokens.example.yaml shows its
 	// form. Default "": everybody may do everything, on a loopback address only.
 	TokensFile string `yaml:"tokens_file"`
-	// ProtectMetrics asks for a token with the scope read for /metrics and /readyz?verbose,
-	// which tell of the filters, their names and sizes. It needs tokens_file. Default
+	// ProtectMetrics requires a token with the scope read for /metrics and /readyz?verbose,
+	// which show the filters, their names and sizes. It needs tokens_file. Default
 	// false: everybody may read them.
 	ProtectMetrics bool `yaml:"protect_metrics"`
-	// AllowedHosts are names, without a port, by which calls may name the daemon where there
-	// is no tokens_file, besides localhost and loopback addresses: what a proxy on this
-	// machine passes on as Host, or has as its own name. Web pages by these names may call
-	// too. Default none.
+	// AllowedHosts are the names, without a port, that calls may have as Host if there is no
+	// tokens_file, besides localhost and loopback addresses: the names that a proxy on this
+	// machine passes on as Host, or has itself. Web pages under these names may call too.
+	// Default none.
 	AllowedHosts []string `yaml:"allowed_hosts"`
 }
 
@@ -198,45 +198,47 @@ type Limits struct {
 	// Items is the longest list in one request; streamed bodies are not bound by it.
 	// 1 or more. Default 100000.
 	Items int `yaml:"items"`
-	// ItemBytes is the longest item as it stands in the body, at most body_bytes.
+	// ItemBytes is the longest item as written in the body, at most body_bytes.
 	// Default 64KiB.
 	ItemBytes Size `yaml:"item_bytes"`
 	// TextBytes is the longest text of a document in a near call, in UTF-8; body_bytes
-	// binds it, too. 1 to 1TiB. Default 4MiB.
+	// applies, too. 1 to 1TiB. Default 4MiB.
 	TextBytes Size `yaml:"text_bytes"`
 	// HeaderTimeout is how long a caller may take to send a request's header, more
 	// than 0. Default 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
-	// BodyTimeout is how long a caller may send nothing of a body that it has begun;
-	// a long body that keeps coming is not cut off. More than 0. Default 30s.
+	// BodyTimeout is how long a caller may pause within a body; a long body that keeps
+	// coming is not cut off. More than 0. Default 30s.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
 	// HeldBytes bounds the bodies in memory of all requests together; a stream counts as
-	// 4 MiB, and a body that grows twice for a moment. Past it calls get 503 overloaded.
-	// 0, or twice body_bytes and more. Default 0: four times body_bytes, and 256 MiB at least.
+	// 4 MiB, and a body that grows counts twice for a moment. Calls beyond it get 503
+	// overloaded. 0, or twice body_bytes or more. Default 0: four times body_bytes, and at
+	// least 256 MiB.
 	HeldBytes Size `yaml:"held_bytes"`
-	// FilterBytes is how much memory of this machine a filter may take that grows: of the kinds
-	// timing, exact and simhash, and of the kind bloom with on_full: grow. At it calls with new
-	// items get 507 filter_full and nothing is remembered. 1 MiB or more. Default 0: half of the memory.
+	// FilterBytes is how much memory of this machine a growing filter may take: one of the kinds
+	// timing, exact and simhash, or of the kind bloom with on_full: grow. At this limit, calls
+	// with new items get 507 filter_full and nothing is remembered. 1 MiB or more. Default 0:
+	// half of the memory.
 	FilterBytes Size `yaml:"filter_bytes"`
-	// CompressBytes is the size from which on answers are compressed, by zstd or gzip, for
-	// callers that accept it (Accept-Encoding); streams are, unless they are known to be
-	// shorter. 0: none is. Default 64KiB.
+	// CompressBytes is the smallest size of answers that are compressed, by zstd or gzip, for
+	// callers that accept it (Accept-Encoding); streams are compressed unless they are known to
+	// be shorter. 0: no answer is. Default 64KiB.
 	CompressBytes Size `yaml:"compress_bytes"`
-	// Connections is how many may be open at once; one more is answered 503 and closed. The
-	// process needs a file descriptor for each; where it may not have so many, three
-	// quarters of those that it may have are the limit. 0: no limit. Default 10000.
+	// Connections is how many may be open at once; a further one is answered 503 and closed.
+	// The process needs a file descriptor for each; if it may not have that many, the limit is
+	// three quarters of those that it may have. 0: no limit. Default 10000.
 	Connections int `yaml:"connections"`
-	// ConnectionsPerAddress is how many of them one address may have (of IPv6 a network of
+	// ConnectionsPerAddress is how many of them one address may have (for IPv6, a network of
 	// 64 bits). Connections from this machine are not bound by it. Default 0: half of
 	// connections.
 	ConnectionsPerAddress int `yaml:"connections_per_address"`
 }
 
-// Writeback is the daemon's own schedule of copies to the archive, beside the
+// Writeback is the daemon's own schedule of copies to the archive, in addition to the
 // crontab that the toolkit installs.
 type Writeback struct {
-	// Interval between two writebacks; anything but 0 needs mongodb.uri and is at
-	// least 1m. Default 0s: none.
+	// Interval is the time between two writebacks; any value but 0 needs mongodb.uri and
+	// is at least 1m. Default 0s: none.
 	Interval time.Duration `yaml:"interval"`
 	// Keep is how many versions of a bit-map the archive holds, 1 or more. Default 3.
 	Keep int `yaml:"keep"`
@@ -244,7 +246,7 @@ type Writeback struct {
 
 // Log is written to standard error.
 type Log struct {
-	// Level is the least that is logged: debug, info, warn or error. Default info.
+	// Level is the lowest level that is logged: debug, info, warn or error. Default info.
 	Level string `yaml:"level"`
 	// Format is text, json, or auto: text on a terminal and in systemd's journal, otherwise
 	// json. Default auto.

@@ -26,7 +26,7 @@ var ExampleTokens []byte
 //go:embed hosts.example.yaml
 var ExampleHosts []byte
 
-// Default returns the settings of a daemon that was told nothing.
+// Default returns the default settings of the daemon.
 func Default() Config {
 	return Config{
 		Listen:          "127.0.0.1:8000",
@@ -58,7 +58,7 @@ func Default() Config {
 	}
 }
 
-// defaultFilters are filters of the default kind, numbered from 1.
+// defaultFilters returns filters of the default kind, numbered from 1.
 func defaultFilters(names ...string) []Filter {
 	var all []Filter
 	for i, name := range names {

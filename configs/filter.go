@@ -10,9 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
-// Filter is what a filter is: in the settings, where what is left out is the daemon's
-// default, and completed in every other place. In all of them it is flat: its parameters
-// stand beside id, name and kind. Two are the same filter if they are equal.
+// Filter is the definition of a filter. In the settings, values that are left out are the
+// daemon's defaults; everywhere else it is complete. It is flat wherever it is written: its
+// parameters stand beside id, name and kind. Two are the same filter if they are equal.
 type Filter struct {
 	// ID is the number that requests may use in place of the name, 1 or more, unique.
 	// 0: the daemon chooses one.
@@ -21,11 +21,11 @@ type Filter struct {
 	Name string `yaml:"name"`
 	// Kind is how items are remembered, one of Kinds. "": the first of them.
 	Kind string `yaml:"kind"`
-	// Params are those of the kind. Nil: none was given, or the kind is not known.
+	// Params are the parameters of the kind. Nil: none was given, or the kind is not known.
 	Params Params
 }
 
-// Bound is how many items the filter is made for; zero: for any number.
+// Bound returns how many items the filter is made for; zero: any number.
 func (f Filter) Bound() Bound {
 	if p, ok := f.Params.(Bounded); ok {
 		return p.Bound()
@@ -33,8 +33,8 @@ func (f Filter) Bound() Bound {
 	return Bound{}
 }
 
-// Expire is how long an item is remembered whose call does not say it; 0: every call must,
-// or items do not expire.
+// Expire returns how long an item is remembered if its call does not say so; 0: every call
+// must, or items do not expire.
 func (f Filter) Expire() time.Duration {
 	if p, ok := f.Params.(Expiring); ok {
 		return p.ExpireAfter()
@@ -56,12 +56,12 @@ func (f Filter) Complete(d Defaults) Filter {
 	return f
 }
 
-// With is the filter with other values of parameters, by their keys and of their types. A
-// value of zero is none. The error is of one that filters of the kind do not have.
+// With returns the filter with other values of parameters, by their keys and of their types.
+// A zero value counts as none. The error is for a parameter that filters of the kind lack.
 func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
 	kind, ok := KindOf(f.Kind)
 	if !ok {
-		return f, nil // which is told when it is checked
+		return f, nil // CheckParameters reports it
 	}
 	if f.Params == nil {
 		f.Params = kind.Params
@@ -85,8 +85,8 @@ func (f Filter) With(values map[string]reflect.Value) (Filter, *FieldError) {
 	return f, nil
 }
 
-// clearDetails leaves out the parameters that are details of one that changes. Those that are
-// given come after it.
+// clearDetails clears the parameters that are details of one that changes. Details that are
+// given are set afterwards.
 func clearDetails(params reflect.Value, changed string) {
 	for _, p := range Parameters() {
 		if field, ok := strict.FieldByKey(params, p.Key); ok && p.Of == changed {
@@ -95,7 +95,7 @@ func clearDetails(params reflect.Value, changed string) {
 	}
 }
 
-// FieldError is one thing that is wrong with what a filter is asked to be.
+// FieldError is one fault in what is requested for a filter.
 type FieldError struct {
 	Field   string // id, name, kind, or the key of a parameter
 	Msg     string // what calls are told
@@ -128,8 +128,8 @@ func (f Filter) CheckParameters() []*FieldError {
 	return wrong
 }
 
-// Differences say in which respects a filter that is made otherwise than asked for
-// differs, with both values.
+// Differences says how an existing filter differs from the one that is asked for, with
+// both values.
 func (f Filter) Differences(asked Filter) string {
 	text := ""
 	note := func(what string, made, asked any) {
@@ -155,7 +155,7 @@ func (f Filter) Differences(asked Filter) string {
 	return text
 }
 
-// orNone is what people are shown of a text that is none.
+// orNone returns what people are shown for a value that may be an empty text.
 func orNone(v any) any {
 	if v == "" {
 		return "none"
@@ -163,7 +163,7 @@ func orNone(v any) any {
 	return v
 }
 
-// orZero is what people are shown of a time that is none.
+// orZero returns what people are shown for a value that may be a missing time.
 func orZero(v any) any {
 	if v == nil {
 		return 0
@@ -171,7 +171,7 @@ func orZero(v any) any {
 	return v
 }
 
-// MemberKeys are the keys of a filter in the settings, those of all kinds.
+// MemberKeys returns the keys of a filter in the settings, those of all kinds.
 func (Filter) MemberKeys() []string {
 	keys := strict.Keys(reflect.TypeFor[Filter]())
 	for _, p := range Parameters() {

@@ -11,32 +11,32 @@ import (
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
-// Kind is what filters of one kind are made with. It is what a laptop and a client must
-// know of a kind; how one works is the daemon's.
+// Kind describes what filters of one kind are made with. It is what a laptop and a client
+// must know about a kind; how it works is known to the daemon only.
 type Kind struct {
 	Name string
-	// Params are those of the kind, without a value. The fields of the struct with the tag
-	// yaml are the parameters; they are of the types uint64, float64, string, time.Duration.
+	// Params are the parameters of the kind, without values. The fields of the struct with the
+	// tag yaml are the parameters; their types are uint64, float64, string and time.Duration.
 	Params Params
-	// Parameters are what people are told of them.
+	// Parameters describe them for people.
 	Parameters []Parameter
 	// Lacks says why the parameters of other kinds mean nothing to it.
 	Lacks string
-	// Fixed tells that such filters take no more memory for an item more.
+	// Fixed says that such filters take no more memory for further items.
 	Fixed bool
-	// BitMap tells that such filters have a bit-map, which the archive keeps.
+	// BitMap says that such filters have a bit-map, which the archive keeps.
 	BitMap bool
-	// Texts tells that such filters are asked about texts and not about items.
+	// Texts says that such filters are asked about texts and not about items.
 	Texts bool
-	// Hashes tells that such filters have the hash of each item, until it is forgotten.
+	// Hashes says that such filters have the hash of each item, until it is forgotten.
 	Hashes bool
-	// Local tells that such filters are kept with store: embedded only.
+	// Local says that such filters are kept with store: embedded only.
 	Local bool
 }
 
-// Params are what filters of one kind are made with beside id and name: a struct of that
-// kind, not a pointer to one, so that two are the same if they are equal. What only some can
-// tell is asked for by a type assertion: Bounded, Expiring.
+// Params are what filters of one kind are made with besides id and name: a struct of that
+// kind, not a pointer to one, so that two are the same if they are equal. What only some of
+// them have is found by a type assertion: Bounded, Expiring.
 type Params interface {
 	// Complete fills in what was left out.
 	Complete(Defaults) Params
@@ -50,7 +50,7 @@ type Fault struct{ Key, Text string }
 // Bounded are the parameters of filters that are made for a number of items.
 type Bounded interface{ Bound() Bound }
 
-// Bound is how many items a filter is made for; the zero value is that of others.
+// Bound is how many items a filter is made for; the zero value is for filters without one.
 type Bound struct {
 	Items     uint64
 	ErrorRate float64 // up to Items
@@ -59,23 +59,23 @@ type Bound struct {
 
 // Expiring are the parameters of filters whose items expire.
 type Expiring interface {
-	// ExpireAfter is after how long, where the call does not say; 0: every call must.
+	// ExpireAfter returns how long items last if the call does not say so; 0: every call must.
 	ExpireAfter() time.Duration
 }
 
-// Defaults are what the settings give filters that leave it out.
+// Defaults are the values in the settings for filters that leave them out.
 type Defaults struct {
 	Capacity      uint64
 	ErrorRate     float64
 	CanonicalDrop string
 }
 
-// Defaults of these settings.
+// Defaults returns the defaults of these settings.
 func (c Config) Defaults() Defaults {
 	return Defaults{c.URINumScale, c.AcceptErrorRate, joinDrop(c.CanonicalDrop)}
 }
 
-// Kinds lists the kinds that settings may name. The first is that of filters that name none.
+// Kinds lists the kinds that settings may name. The first is for filters that name none.
 func Kinds() []Kind {
 	return []Kind{
 		bloomKind(),
@@ -85,7 +85,7 @@ func Kinds() []Kind {
 	}
 }
 
-// DefaultKind is that of filters that name none.
+// DefaultKind returns the kind of filters that name none.
 func DefaultKind() Kind { return Kinds()[0] }
 
 // KindOf finds a kind by its name.
@@ -132,20 +132,20 @@ func KindNames() string {
 	return strings.Join(names, " or ")
 }
 
-// Parameter is what people are told of one thing that filters of some kinds are made with.
+// Parameter describes for people one thing that filters of some kinds are made with.
 type Parameter struct {
-	Key      string   // in settings and calls; of a flag with - for _
-	Want     string   // what a call is to send
-	Like     string   // an example of a right value, which calls are told; "": none
+	Key      string   // in settings and calls; a flag has - for _
+	Want     string   // what a call must send
+	Like     string   // an example of a valid value, which calls are told; "": none
 	Usage    string   // of the flag
-	Values   []string // all that there are, where they are few
+	Values   []string // all possible values, if they are few
 	WantNone string   // what settings of other kinds are told to want
-	Of       string   // the parameter that it is a detail of: where that changes, it is reset; "": none
-	Why      string   // why it means nothing to other kinds; "": what those lack
-	Optional bool     // calls show it only where it says something
+	Of       string   // the parameter that it is a detail of: if that changes, it is reset; "": none
+	Why      string   // why it means nothing to other kinds; "": their Lacks
+	Optional bool     // calls show it only if it is set
 }
 
-// Type is that of the parameter's values.
+// Type returns the type of the parameter's values.
 func (p Parameter) Type() reflect.Type {
 	for _, k := range Kinds() {
 		if v, ok := valueOf(k.Params, p.Key); ok {
@@ -155,7 +155,7 @@ func (p Parameter) Type() reflect.Type {
 	panic("no kind has the parameter " + p.Key) // a mistake in a Kind
 }
 
-// Parameters are those of all kinds, in the order in which faults are told.
+// Parameters returns those of all kinds, in the order in which faults are reported.
 func Parameters() []Parameter {
 	var all []Parameter
 	for _, k := range Kinds() {
@@ -168,7 +168,7 @@ func Parameters() []Parameter {
 	return all
 }
 
-// ParameterOf is the one with that key, which some kind must have.
+// ParameterOf returns the parameter with that key, which some kind must have.
 func ParameterOf(key string) Parameter {
 	all := Parameters()
 	return all[slices.IndexFunc(all, func(p Parameter) bool { return p.Key == key })]
@@ -180,7 +180,7 @@ func (k Kind) Has(key string) bool {
 	return ok
 }
 
-// valueOf is the value of a parameter.
+// valueOf returns the value of a parameter.
 func valueOf(p Params, key string) (v reflect.Value, ok bool) {
 	if p == nil {
 		return v, false
@@ -188,7 +188,7 @@ func valueOf(p Params, key string) (v reflect.Value, ok bool) {
 	return strict.FieldByKey(reflect.ValueOf(p), key)
 }
 
-// change is p after set has set the fields of a copy of it.
+// change returns a copy of p whose fields set has changed.
 func change(p Params, set func(copied reflect.Value)) Params {
 	v := reflect.New(reflect.TypeOf(p)).Elem()
 	v.Set(reflect.ValueOf(p))
@@ -207,7 +207,7 @@ func KindsWith(key string) string {
 	return strings.Join(names, " or ")
 }
 
-// lacking is the fault of a filter that is given a parameter of other kinds.
+// lacking returns the fault of a filter that is given a parameter of other kinds.
 func (k Kind) lacking(p Parameter, value reflect.Value) *FieldError {
 	text := fmt.Sprint(value.Interface())
 	if value.Kind() == reflect.String {

@@ -19,17 +19,17 @@ type Bloom struct {
 	// Capacity is the number of items up to which the error rate holds, 1 to 2^40. 0:
 	// uri_num_scale.
 	Capacity uint64 `yaml:"capacity"`
-	// ErrorRate is the share of new items that are taken for seen at capacity, 0.000001 to
+	// ErrorRate is the share of new items that are mistaken for seen at capacity, 0.000001 to
 	// 0.5. 0: accept_error_rate.
 	ErrorRate float64 `yaml:"error_rate"`
 	// OnFull is what happens over capacity: grow (take more memory, so that the error rate
-	// holds for any number of items), warn (go on, with more false positives, said in log and
-	// metrics) or reject (refuse new batches). "": grow.
+	// holds for any number of items), warn (go on, with more false positives, reported in log
+	// and metrics) or reject (refuse new batches). "": grow.
 	OnFull    string `yaml:"on_full"`
 	Canonical `yaml:",inline"`
 }
 
-// bloomKind is a bit-map of fixed size, which takes a few new items for seen.
+// bloomKind is a bit-map, which mistakes a few new items for seen.
 func bloomKind() Kind {
 	return Kind{
 		Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true,
@@ -58,10 +58,10 @@ const (
 
 func onFull() []string { return []string{grow, "warn", reject} }
 
-// Grows tells that a filter takes more memory beyond its bound, so that its error rate holds.
+// Grows reports whether a filter takes more memory beyond its bound, so that its error rate holds.
 func (b Bound) Grows() bool { return b.OnFull == grow }
 
-// Rejects tells that a filter takes no new items beyond its bound.
+// Rejects reports whether a filter accepts no new items beyond its bound.
 func (b Bound) Rejects() bool { return b.OnFull == reject }
 
 // Bound implements Bounded.
@@ -107,7 +107,7 @@ func checkErrorRate(r float64) string {
 	return ""
 }
 
-// checkOneOf wants value to be one of allowed.
+// checkOneOf says what is wrong with value, which must be one of allowed.
 func checkOneOf(value string, allowed ...string) string {
 	if !slices.Contains(allowed, value) {
 		return fmt.Sprintf("%q: want %s", value, strings.Join(allowed, " or "))

@@ -14,11 +14,11 @@ const StoreMySQL = "mysql"
 
 // Placed are the parameters of filters that may be kept elsewhere than in the daemon's store.
 type Placed interface {
-	// KeptIn is the name of the other store; "": they are in the daemon's.
+	// KeptIn returns the name of the other store; "": they are in the daemon's.
 	KeptIn() string
 }
 
-// KeptIn is the store that the filter names; "": that of the daemon.
+// KeptIn returns the store that the filter names; "": that of the daemon.
 func (f Filter) KeptIn() string {
 	if p, ok := f.Params.(Placed); ok {
 		return p.KeptIn()
@@ -26,7 +26,7 @@ func (f Filter) KeptIn() string {
 	return ""
 }
 
-// exactKind has the hash of each item, until the item is forgotten.
+// exactKind keeps the hash of each item until the item is forgotten.
 func exactKind() Kind {
 	return Kind{
 		Name: "exact", Params: Exact{}, Lacks: "an exact filter has no capacity and no error rate, and its items do not expire",

@@ -13,7 +13,7 @@ const (
 
 // Simhash is what a filter of the kind simhash is made with.
 type Simhash struct {
-	// Distance is in how many of 64 bits the fingerprints of two texts may differ that are near
+	// Distance is how many of 64 bits may differ in the fingerprints of two texts that are near
 	// each other: 1 to 7, default 3. A call may ask for less.
 	Distance uint64 `yaml:"distance"`
 	// FeatureHash is what the parts of a text are hashed with: xxh3, the default, or md5, which
@@ -21,7 +21,7 @@ type Simhash struct {
 	FeatureHash string `yaml:"feature_hash"`
 }
 
-// simhashKind has the fingerprint of each text, and finds those that are near one.
+// simhashKind keeps the fingerprint of each text, and finds the texts that are near one.
 func simhashKind() Kind {
 	return Kind{
 		Name: "simhash", Params: Simhash{}, Lacks: "a simhash filter keeps fingerprints of texts, which do not expire, and has no capacity",

@@ -11,13 +11,13 @@ const MaxExpire = 87_600 * time.Hour
 // Timing is what a filter of the kind timing is made with.
 type Timing struct {
 	// Expire is how long an item is a duplicate after a call has accepted it as new, unless
-	// that call says how long: 1ms to 87600h (ten years), in whole milliseconds. 0s: every
-	// call must say.
+	// that call gives a time: 1ms to 87600h (ten years), in whole milliseconds. 0s: every
+	// call must give one.
 	Expire    time.Duration `yaml:"expire"`
 	Canonical `yaml:",inline"`
 }
 
-// timingKind has a deadline for each item, until which it is remembered, exactly.
+// timingKind keeps a deadline for each item, and remembers the item exactly until then.
 func timingKind() Kind {
 	return Kind{
 		Name: "timing", Params: Timing{}, Lacks: "a timing filter is exact, and has no capacity",

@@ -9,8 +9,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
-// source is where the settings of the daemon come from. The old names are those of the
-// settings that it had before it had a file.
+// source says where the settings of the daemon come from. The old names are from the time
+// before it had a file.
 func source() strict.Source {
 	return strict.Source{
 		Prefix: "URIFILTER_", Foreign: foreign,
@@ -30,8 +30,8 @@ func Load(path string, env []string) (Config, error) {
 	return c, nil
 }
 
-// Check is Load and Validate, whose faults it joins, so that all of them show at once:
-// keys that cannot be read count as left out.
+// Check is Load followed by Validate. It joins the faults of both, so that all of them show
+// at once: keys that cannot be read count as left out.
 func Check(path string, env []string) (Config, error) {
 	c, err := load(path, env)
 	if err = errors.Join(err, c.Validate()); err != nil {
@@ -40,14 +40,15 @@ func Check(path string, env []string) (Config, error) {
 	return c, nil
 }
 
-// load returns what can be read beside what cannot.
+// load returns what can be read, even if some of it cannot.
 func load(path string, env []string) (Config, error) {
 	c := Default()
 	err := source().Read(path, env, &c)
 	return c, err
 }
 
-// Parse is Load of the text of a file, which need not be here, without an environment.
+// Parse is Load for the text of a file, which need not be on this machine, without an
+// environment.
 func Parse(file string, data []byte) (Config, error) {
 	c := Default()
 	if err := strict.Decode(file, data, &c); err != nil {
@@ -56,8 +57,8 @@ func Parse(file string, data []byte) (Config, error) {
 	return c, nil
 }
 
-// foreign are variables of our prefix that are no settings of the daemon: those of
-// the command line, of the clients, of the toolkit and of the tests.
+// foreign reports whether a variable with our prefix is not a setting of the daemon: those
+// of the command line, of the clients, of the toolkit and of the tests.
 func foreign(name string) bool {
 	switch name {
 	case "URIFILTER_CONFIG", "URIFILTER_URL", "URIFILTER_TOKEN", "URIFILTER_TOKEN_FILE", "URIFILTER_TYPE", "URIFILTER_NO_SKIP",
@@ -70,12 +71,12 @@ func foreign(name string) bool {
 	return strings.HasPrefix(name, "URIFILTER_TEST_")
 }
 
-// EnvName is the variable that sets key: redis.addrs is URIFILTER_REDIS_ADDRS.
+// EnvName returns the variable that sets key: URIFILTER_REDIS_ADDRS for redis.addrs.
 func EnvName(key string) string { return source().Variable(key) }
 
-// CheckKeys tells whether n, which is part of a file under key, would do as settings of
-// the daemon: whether it has their keys, with values of their types. What the values
-// mean together is for Validate.
+// CheckKeys checks whether n, the part of a file under key, can serve as settings of the
+// daemon: whether it has their keys, with values of their types. Validate judges what the
+// values mean together.
 func CheckKeys(file, key string, n *yaml.Node) error {
 	c := Default()
 	return strict.DecodeNode(file, key, n, &c)

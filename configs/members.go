@@ -19,11 +19,11 @@ type Member struct {
 	Value any
 }
 
-// Members are the filter's parameters as calls show them, in the order of its kind: a time
-// is in seconds, nil for none.
+// Members returns the filter's parameters as calls show them, in the order of its kind: a
+// time is in seconds, nil for none.
 func (f Filter) Members() []Member { return f.members(false) }
 
-// members are those; all: also optional ones that say nothing.
+// members returns the same; with all, also optional parameters that are not set.
 func (f Filter) members(all bool) []Member {
 	var members []Member
 	f.each(func(key string, v reflect.Value) {
@@ -52,8 +52,8 @@ func (f Filter) each(visit func(key string, v reflect.Value)) {
 	}
 }
 
-// storedKey is the key of a parameter in stores and in the archive, which keep a time in
-// milliseconds.
+// storedKey returns the key of a parameter in stores and in the archive, which keep a time
+// in milliseconds.
 func storedKey(key string, t reflect.Type) string {
 	if t == reflect.TypeFor[time.Duration]() {
 		return key + "_ms"
@@ -61,8 +61,8 @@ func storedKey(key string, t reflect.Type) string {
 	return key
 }
 
-// Stored are the filter's parameters as stores and the archive keep them, without those of
-// zero: whole numbers, also those of milliseconds, as int64.
+// Stored returns the filter's parameters as stores and the archive keep them, without zero
+// values: whole numbers, also of milliseconds, as int64.
 func (f Filter) Stored() []Member {
 	var all []Member
 	f.each(func(key string, v reflect.Value) {
@@ -80,9 +80,9 @@ func (f Filter) Stored() []Member {
 	return all
 }
 
-// WithStored is the filter with the parameters that Stored gave, which stand in kept, maybe
-// beside members of somebody else. Numbers may be of any type, or a json.Number. A filter of
-// a kind that is not known has no parameters.
+// WithStored returns the filter with the parameters that Stored returned, which are in kept,
+// perhaps beside other members. Numbers may be of any type, or a json.Number. A filter of a
+// kind that is not known has no parameters.
 func (f Filter) WithStored(kept map[string]any) (Filter, error) {
 	kind, ok := KindOf(f.Kind)
 	if !ok {
@@ -102,7 +102,7 @@ func (f Filter) WithStored(kept map[string]any) (Filter, error) {
 	return f, errors.Join(faults...)
 }
 
-// setStored sets v from a value as it is kept.
+// setStored sets v from a value as it is stored.
 func setStored(v reflect.Value, value any) error {
 	bad := fmt.Errorf("found %v, want %s", value, strict.Wanted(v))
 	switch value := value.(type) {
@@ -135,7 +135,7 @@ func setStored(v reflect.Value, value any) error {
 }
 
 // AppendJSON appends the JSON object in which stores keep a filter, without an empty name.
-// More members, if there are, follow as they are.
+// Further members, if any, follow as they are.
 func (f Filter) AppendJSON(b []byte, more ...Member) ([]byte, error) {
 	all := []Member{{"id", f.ID}}
 	if f.Name != "" {
@@ -161,8 +161,8 @@ func AppendObject(b []byte, members []Member) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// ParseJSON reads what AppendJSON has written, of this or an earlier version. Strict, a
-// member that the filter's kind does not have is an error; else it is left to the caller.
+// ParseJSON reads what AppendJSON has written, in this or an earlier version. If strict, a
+// member that the filter's kind does not have is an error; otherwise it is left to the caller.
 func ParseJSON(text []byte, strict bool) (Filter, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -175,7 +175,7 @@ func ParseJSON(text []byte, strict bool) (Filter, error) {
 		Name string `json:"name"`
 		Kind string `json:"kind"`
 	}
-	if err := json.Unmarshal(text, &plain); err != nil { // also of what follows the object
+	if err := json.Unmarshal(text, &plain); err != nil { // also if something follows the object
 		return Filter{}, err
 	}
 	f, err := Filter{ID: plain.ID, Name: plain.Name, Kind: plain.Kind}.WithStored(kept)

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// masked stands where a secret was; it is letters, so that a URI stays one.
+// masked replaces a secret; it consists of letters, so that a URI stays valid.
 const masked = "xxxxx"
 
-// CheckMongoDB returns what is wrong with the way to a database in MongoDB, by the keys under
-// section: uri, database and those of TLS.
+// CheckMongoDB returns what is wrong with the settings that lead to a database in MongoDB, by
+// their keys under section: uri, database and those of TLS.
 func CheckMongoDB(section, uri, database string, tls CallTLS) []error {
 	var f faults
 	if err := validMongoURI(uri); err != nil {
@@ -72,7 +72,7 @@ func validMongoURI(uri string) error {
 }
 
 // maskMongoURI hides what may be secret in a connection string, even a malformed
-// one, and rather too much than too little: all between the first colon after the
+// one, and rather too much than too little: everything between the first colon after the
 // scheme and the last @, and the options that carry passwords or session tokens.
 func maskMongoURI(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")

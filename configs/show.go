@@ -15,7 +15,7 @@ func (c Config) YAML() ([]byte, error) {
 	return yaml.Dump(c, yaml.WithV3Defaults(), yaml.WithIndent(2))
 }
 
-// URL is where a daemon with these settings answers on its own machine.
+// URL returns the address at which a daemon with these settings answers on its own machine.
 func (c Config) URL() string {
 	scheme := "http://"
 	if c.TLS.CertFile != "" {

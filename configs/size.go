@@ -24,7 +24,7 @@ type unit struct {
 	bytes Size
 }
 
-// units lists the largest first, so that String takes the shortest exact form.
+// units lists the largest first, so that String finds the shortest exact form.
 func units() []unit {
 	return []unit{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}}
 }

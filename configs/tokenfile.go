@@ -3,7 +3,7 @@ package configs
 import "sync/atomic"
 
 // TokenFile is a tokens file that can be reloaded while a program serves. It is safe for
-// concurrent use. A nil one is none: calls need no token.
+// concurrent use. Nil means that there is no file: calls need no token.
 type TokenFile struct {
 	path    string
 	scopes  []string
@@ -20,7 +20,7 @@ func OpenTokens(path string, scopes []string) (f *TokenFile, warnings []string, 
 	return f, warnings, err
 }
 
-// Reload reads the file. What cannot be used leaves in use what was.
+// Reload reads the file. If it cannot be used, the previous tokens stay in use.
 func (f *TokenFile) Reload() (warnings []string, err error) {
 	tokens, warnings, err := LoadTokensOf(f.path, f.scopes)
 	if err == nil {
@@ -29,7 +29,8 @@ func (f *TokenFile) Reload() (warnings []string, err error) {
 	return warnings, err
 }
 
-// Authenticate finds the token with a secret, in constant time; nil where there is no file.
+// Authenticate returns a function that finds the token with a secret, in constant time; nil if
+// there is no file.
 func (f *TokenFile) Authenticate() func(secret string) (name string, scopes []string, ok bool) {
 	if f == nil {
 		return nil

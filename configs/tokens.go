@@ -24,23 +24,23 @@ type Token struct {
 	// Name says in logs whose token it is.
 	Name string
 	// Scopes are what its bearer may do, of read, filter, forget and admin, as they were
-	// given: whether one includes another is for the api to say.
+	// given: the api decides whether one includes another.
 	Scopes []string
 
 	digest [sha256.Size]byte
 }
 
-// Digest is how the token may stand in a tokens file without telling its secret.
+// Digest returns the form of the token for a tokens file that does not reveal its secret.
 func (t Token) Digest() string { return "sha256:" + hex.EncodeToString(t.digest[:]) }
 
 // Tokens are all entries of a tokens file. They do not change, so they are safe
 // for concurrent use.
 type Tokens []Token
 
-// Scopes are what a token can allow.
+// Scopes returns the scopes that a token can have.
 func Scopes() []string { return []string{"read", "filter", "forget", "admin"} }
 
-// NewToken makes a secret that nobody can guess, and its entry of a tokens file.
+// NewToken makes a secret that nobody can guess, and its entry for a tokens file.
 func NewToken(name string, scopes []string) (secret string, entry Token) {
 	random := make([]byte, 24)
 	_, _ = rand.Read(random) // it never fails
@@ -48,16 +48,16 @@ func NewToken(name string, scopes []string) (secret string, entry Token) {
 	return secret, TokenOf(name, scopes, secret)
 }
 
-// TokenOf is the token with a secret that is there already.
+// TokenOf returns the token with an existing secret.
 func TokenOf(name string, scopes []string, secret string) Token {
 	return Token{Name: name, Scopes: slices.Clone(scopes), digest: sha256.Sum256([]byte(secret))}
 }
 
 // LoadTokens reads a tokens file. It refuses unknown keys and scopes, tokens under
-// 16 characters, those of the shipped example, and names or tokens that are there
-// twice; its errors show no token.
-// Warnings are about a file that others than its owner and group can read, or that
-// others than its owner can write.
+// 16 characters, those of the shipped example, and names or tokens that appear twice;
+// its errors show no token.
+// Warnings are about a file that users other than its owner and group can read, or that
+// users other than its owner can write.
 func LoadTokens(path string) (tokens Tokens, warnings []string, err error) {
 	return LoadTokensOf(path, Scopes())
 }
@@ -137,7 +137,7 @@ func parseTokens(path string, data []byte, scopes []string) (Tokens, error) {
 	return tokens, nil
 }
 
-// published are the digests in the example, which everybody can read.
+// published returns the digests in the example, which everybody can read.
 func published() (digests [][sha256.Size]byte) {
 	var entries []tokenEntry
 	if err := strict.Decode("tokens.example.yaml", ExampleTokens, &entries); err != nil {
@@ -172,7 +172,7 @@ func digestOf(token string) (digest [sha256.Size]byte, err error) {
 	return sha256.Sum256([]byte(token)), nil
 }
 
-// Match returns the token with that secret. It takes the same time whichever it
+// Match returns the token with that secret. It takes the same time whichever token that
 // is, and whether or not there is one.
 func (t Tokens) Match(secret string) (Token, bool) {
 	digest := sha256.Sum256([]byte(secret))

@@ -18,14 +18,14 @@ func (f *faults) add(key, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
 }
 
-// check adds what is wrong with a setting, if text says something.
+// check adds text, which says what is wrong with a setting, unless it is empty.
 func (f *faults) check(key, text string) {
 	if text != "" {
 		f.add(key, "%s", text)
 	}
 }
 
-// oneOf wants value to be one of allowed.
+// oneOf adds a fault unless value is one of allowed.
 func (f *faults) oneOf(key, value string, allowed ...string) {
 	f.check(key, checkOneOf(value, allowed...))
 }
@@ -145,8 +145,8 @@ func (c Config) validateFilters(f *faults) {
 	}
 }
 
-// checkable is a filter completed from sound defaults, so that a wrong default is one fault,
-// and not one of each filter that takes it.
+// checkable returns a filter completed from sound defaults, so that a wrong default is one
+// fault, and not one for each filter that uses it.
 func (c Config) checkable(i int) Filter {
 	sound := Default().Defaults()
 	return c.Filters[i].Complete(sound)
@@ -177,7 +177,8 @@ func (r Redis) validate(f *faults) {
 	}
 }
 
-// Faults are what is wrong with the servers, whose keys are in a section; none at all are no fault.
+// Faults returns what is wrong with the servers, whose keys are in a section; it is no fault to
+// have no servers at all.
 func (r RedisServers) Faults(section string) []error {
 	var f faults
 	key := section + "."
@@ -218,8 +219,8 @@ func (m MySQL) validate(f *faults) {
 	m.CallTLS.validate(f, "mysql.")
 }
 
-// validate wants no setting that would do nothing: who names an authority and forgets tls
-// would send everything in plain text.
+// validate refuses settings that would do nothing: somebody who names an authority and forgets
+// tls would send everything in plain text.
 func (c CallTLS) validate(f *faults, key string) {
 	for _, s := range []struct{ key, value string }{
 		{"tls_ca_file", c.TLSCAFile}, {"tls_cert_file", c.TLSCertFile}, {"tls_key_file", c.TLSKeyFile}, {"tls_server_name", c.TLSServerName},

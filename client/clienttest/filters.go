@@ -57,7 +57,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, name string) {
 		OnFull    string  `json:"on_full"`
 		Expire    float64 `json:"expire"` // seconds
 
-		Distance    uint64 `json:"distance"` // 3 in any case
+		Distance    uint64 `json:"distance"` // ignored: it is always 3
 		FeatureHash string `json:"feature_hash"`
 	}
 	spec.Kind, spec.Capacity, spec.ErrorRate, spec.OnFull = "bloom", 10_000_000, 0.0001, "warn"

@@ -1,4 +1,4 @@
-// Package address judges the addresses that programs listen on and are called at: host:port.
+// Package address checks the addresses that programs listen on and are called at: host:port.
 package address
 
 import (
@@ -21,8 +21,8 @@ func Check(addr string) error {
 	return nil
 }
 
-// Loopback reports whether only this machine can reach addr, a host:port. Of names
-// it trusts localhost alone.
+// Loopback reports whether only this machine can reach addr, a host:port. The only name
+// that it trusts is localhost.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -35,8 +35,8 @@ func Loopback(addr string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Reachable is the host:port at which a program that listens on an address is called on its
-// own machine: an address for all interfaces is the loopback address of the same family.
+// Reachable returns the host:port at which a program that listens on an address is called on
+// its own machine: for all interfaces, this is the loopback address of the same family.
 func Reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -52,8 +52,8 @@ func Reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// Bind judges the addresses of a host that a server of it is bound to beside loopback, and
-// leaves each out that is loopback or appears twice. faults says what is wrong with others.
+// Bind checks the addresses of a host that a server on it is bound to in addition to loopback,
+// and leaves out those that are loopback or repeated. faults says what is wrong with others.
 func Bind(addresses []string) (bind, faults []string) {
 	for _, text := range addresses {
 		ip, err := netip.ParseAddr(text)

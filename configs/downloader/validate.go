@@ -151,7 +151,7 @@ func validDSN(dsn string) bool {
 	return project != "" && strings.Trim(project, "0123456789") == ""
 }
 
-// faults are what is wrong with the section, for a store that is there.
+// faults returns what is wrong with the section, if the store is mongodb.
 func (m MongoDB) faults() []error {
 	uri := m.URI
 	switch {
@@ -168,7 +168,7 @@ func (m MongoDB) faults() []error {
 // Given tells whether there is a Redis.
 func (r Redis) Given() bool { return r.URL != "" || len(r.Addrs) > 0 }
 
-// faults are what is wrong with the section.
+// faults returns what is wrong with the section.
 func (r Redis) faults() []error {
 	faults := r.Faults("redis")
 	if u, err := url.Parse(r.URL); r.URL != "" && (err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss") {

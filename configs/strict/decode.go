@@ -23,10 +23,10 @@ type decoder struct {
 	faults []error
 }
 
-// Decode fills what into points at from the YAML of data: by yaml tags, strict, each fault
+// Decode fills what into points to from the YAML in data: by yaml tags, strictly, each fault
 // with file, line and key. Keys that data leaves out keep their values. The error joins all
-// faults. Beside texts, numbers, times, lists and structs it knows types that read themselves
-// from text, a [Mapping], *yaml.Node, which takes what is there as it is, and the tag ",inline".
+// faults. Besides texts, numbers, times, lists and structs it knows types that read themselves
+// from text, a [Mapping], *yaml.Node, which accepts any value as it is, and the tag ",inline".
 func Decode(file string, data []byte, into any) error {
 	root, err := Parse(file, data)
 	if root == nil || err != nil {
@@ -35,7 +35,7 @@ func Decode(file string, data []byte, into any) error {
 	return DecodeNode(file, "", root, into)
 }
 
-// DecodeNode is Decode of a part of a file, which stands under key.
+// DecodeNode is Decode for the part of a file that is under key.
 func DecodeNode(file, key string, n *yaml.Node, into any) error {
 	d := &decoder{file: file}
 	d.value(n, reflect.ValueOf(into).Elem(), key)
@@ -66,7 +66,7 @@ func Parse(file string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// SyntaxError is the fault of a file of which nothing could be read.
+// SyntaxError is the fault of a file from which nothing could be read.
 type SyntaxError struct{ text string }
 
 func (e *SyntaxError) Error() string { return e.text }
@@ -149,8 +149,8 @@ func readsText(v reflect.Value) bool {
 	return ok
 }
 
-// members calls each with what stands under every key of n, and with the whole key. Keys
-// that are twice or unknown are faults.
+// members calls each with every key of n, its value and the whole key. Keys that are
+// repeated or unknown are faults.
 func (d *decoder) members(n *yaml.Node, path string, known []string, each func(key, value *yaml.Node, full string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -171,9 +171,9 @@ func (d *decoder) members(n *yaml.Node, path string, known []string, each func(k
 
 // Mapping is a struct whose keys are not, or not all, its fields.
 type Mapping interface {
-	// MemberKeys are the keys that there may be.
+	// MemberKeys returns the keys that are allowed.
 	MemberKeys() []string
-	// ReadMembers takes what stands under them.
+	// ReadMembers reads their values.
 	ReadMembers(m *Members)
 }
 
@@ -186,8 +186,8 @@ type Members struct {
 	at   map[string]*yaml.Node
 }
 
-// Each calls take with every key that is there, once, and with what reads its value into a
-// setting.
+// Each calls take once for every key in the file, with a function that reads its value into
+// a setting.
 func (m *Members) Each(take func(key string, read func(into reflect.Value))) {
 	m.d.members(m.n, m.path, m.keys, func(key, value *yaml.Node, full string) {
 		m.at[key.Value] = key
@@ -195,10 +195,10 @@ func (m *Members) Each(take func(key string, read func(into reflect.Value))) {
 	})
 }
 
-// Fault tells of a key that Each has called with.
+// Fault adds a fault of a key that Each has passed to take.
 func (m *Members) Fault(key, text string) { m.d.fault(m.at[key], Join(m.path, key), "%s", text) }
 
-// shape says what n is without its text.
+// shape says what n is, without showing its text.
 func shape(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Join makes the whole key of a field: redis and addrs are redis.addrs.
+// Join makes the whole key of a field: redis and addrs give redis.addrs.
 func Join(path, key string) string {
 	if path == "" {
 		return key
@@ -19,10 +19,10 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// inline is the tag of a struct whose keys are those of the struct that it is in.
+// inline is the tag of a struct whose keys belong to the struct that contains it.
 const inline = ",inline"
 
-// Keyed are the fields of a struct type that have a key, in their order.
+// Keyed returns the fields of a struct type that have a key, in their order.
 func Keyed(t reflect.Type) []reflect.StructField {
 	var fields []reflect.StructField
 	for i := range t.NumField() {
@@ -50,7 +50,7 @@ func Keys(t reflect.Type) []string {
 	return keys
 }
 
-// FieldByKey is the field of a struct that has the key.
+// FieldByKey returns the field of a struct that has the key.
 func FieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
 	for _, f := range Keyed(v.Type()) {
 		if f.Tag.Get("yaml") == key {
@@ -71,7 +71,7 @@ func Leaves(v reflect.Value, path string, visit func(key string, v reflect.Value
 	}
 }
 
-// setText sets a setting that is no list from its text, the same way for a file
+// setText sets a setting that is not a list from its text, the same way for a file
 // and for a variable. It prints no value of a text field.
 func setText(v reflect.Value, text string) error {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -121,8 +121,8 @@ func wantFor(v reflect.Value, text string, err error) error {
 	return fmt.Errorf("%q: want %s", text, Wanted(v))
 }
 
-// Wanted says what the text of a setting may be. A type of its own that is read from text
-// says that itself, by a method Wanted.
+// Wanted says what the text of a setting may be. A special type that is read from text says
+// that itself, by a method Wanted.
 func Wanted(v reflect.Value) string {
 	switch v := v.Interface().(type) {
 	case time.Duration:
@@ -168,7 +168,7 @@ func suggest(key string, known []string) string {
 	return "; known: " + strings.Join(known, ", ")
 }
 
-// distance is the number of letters to put in, take out or change to make b of a,
+// distance is the number of letters to insert, delete or change to turn a into b,
 // whatever their case.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)

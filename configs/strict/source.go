@@ -1,7 +1,7 @@
-// Package strict reads the settings of programs: YAML by the yaml tags of a struct, over that
-// the environment. It refuses what it does not know, names file, line and key of every fault,
-// and suggests what was probably meant. It knows no setting, and does not judge values: that
-// is for whoever owns them.
+// Package strict reads the settings of programs: YAML by the yaml tags of a struct, overridden
+// by the environment. It refuses what it does not know, names file, line and key of every
+// fault, and suggests what was probably meant. It knows no setting, and does not judge values:
+// that is left to the package that owns them.
 package strict
 
 import (
@@ -13,21 +13,22 @@ import (
 	"strings"
 )
 
-// Source says where the settings of a program come from, beside a file.
+// Source says where the settings of a program come from, besides a file.
 type Source struct {
 	// Prefix begins the variables of the program: with URIFILTER_, redis.addrs is
 	// URIFILTER_REDIS_ADDRS.
 	Prefix string
-	// Foreign tells of variables that begin so and are no settings. Nil: there are none.
+	// Foreign reports whether a variable with the prefix is not a setting. Nil: all are settings.
 	Foreign func(name string) bool
-	// Old are other names of variables, with the key of each. They give way to the
-	// variables that are named after the key.
+	// Old are other names of variables, with the key of each. A variable that is named
+	// after the key overrides them.
 	Old map[string]string
 }
 
-// Read sets in into, which points to a struct with the defaults, what the YAML file at path
-// says ("": none), and over that the variables of env, each "NAME=value" as os.Environ
-// gives them. The error joins all faults of both; what could be read is set all the same.
+// Read sets the struct that into points to, which has the defaults, from the YAML file at
+// path ("": none), and then from the variables of env, which override it, each "NAME=value"
+// as os.Environ returns them. The error joins all faults of both; what could be read is set
+// all the same.
 func (s Source) Read(path string, env []string, into any) error {
 	if path != "" {
 		data, err := os.ReadFile(path)
@@ -41,7 +42,7 @@ func (s Source) Read(path string, env []string, into any) error {
 	return s.readEnv(env, into)
 }
 
-// Variable is the name of the variable that sets key.
+// Variable returns the name of the variable that sets key.
 func (s Source) Variable(key string) string {
 	return s.Prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 )
 
-// httpCharts are those of overHTTP: of each server, the null handler first.
+// httpCharts are the charts of overHTTP, with the points of each server, the null handler first.
 type httpCharts struct {
 	servers        []contender
 	shares         [][]plot.Point // of each server
@@ -20,7 +20,7 @@ func newHTTPCharts(servers []contender) *httpCharts {
 	return &httpCharts{servers: servers, shares: make([][]plot.Point, n), middle: make([][]plot.Point, n), slow: make([][]plot.Point, n)}
 }
 
-// add takes the rounds of all servers with so many connections, and draws both charts.
+// add adds the rounds of all servers with conns connections, and redraws both charts.
 func (c *httpCharts) add(conns int, rounds [][]measured) {
 	for i, all := range rounds {
 		// Side by side, so that the bars can be told apart.

@@ -19,17 +19,17 @@ type client struct {
 	answer  []byte
 	fresh   int    // new items in each batch
 	commit  []byte // if batches are reserved: header and body of the commit, changed in place
-	sent    bool   // a batch was: from then on as many of each are new
+	sent    bool   // a batch was sent: from then on just fresh of each are new
 	times   []time.Duration
 }
 
-// dial makes a client whose batches have so many new items; the others were in the batch
-// before, in turn.
+// dial makes a client whose batches have fresh new items each; the others repeat those of the
+// batch before, in turn.
 func dial(addr string, from uint64, fresh int) (*client, error) {
 	return dialCall(addr, "filter", "", from, fresh)
 }
 
-// dialReserving is dial; each batch is reserved, and then committed as a whole.
+// dialReserving is like dial, but each batch is reserved, and then committed as a whole.
 func dialReserving(addr string, from uint64, fresh int) (*client, error) {
 	c, err := dialCall(addr, "reserve", `"lease":600,`, from, fresh)
 	if err == nil {
@@ -39,7 +39,7 @@ func dialReserving(addr string, from uint64, fresh int) (*client, error) {
 	return c, err
 }
 
-// post is a call, header and body.
+// post returns the header and body of a call.
 func post(addr, call, body string) []byte {
 	return fmt.Appendf(nil, "POST /api/v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", call, addr, len(body), body)
 }
@@ -70,8 +70,8 @@ func dialCall(addr, call, more string, from uint64, fresh int) (*client, error) 
 	return c, nil
 }
 
-// send posts a batch, whose last items are the new ones of the batch before, again and
-// again, and reads the answer, which it checks by its totals.
+// send posts a batch, whose last items repeat the new ones of the batch before as often as
+// needed, and reads the answer, which it checks by its totals.
 func (c *client) send() error {
 	for i := c.fresh; i < batch; i++ {
 		copy(c.digits[i], c.digits[i%c.fresh])

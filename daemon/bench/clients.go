@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// overClients measures what Go programs call the daemon with beside the lean
-// client of this program.
+// overClients measures the client package with which Go programs call the daemon, beside
+// the lean client of this program.
 func overClients(s settings) error {
 	t := report.Table{{"Go client, durability", "connections", "items/s", "of the raw figure"}}
 	for _, durability := range []string{"none", "always"} {
@@ -52,8 +52,8 @@ func overClients(s settings) error {
 	return nil
 }
 
-// driveClient sends so many batches from each of so many goroutines, and returns items a
-// second. The items are made before the clock starts.
+// driveClient sends that many batches from each of that many goroutines, and returns the
+// items a second. The items are made before the clock starts.
 func driveClient(addr string, goroutines, batches int) (float64, error) {
 	c, err := sdk.New(addr)
 	if err != nil {
@@ -94,8 +94,8 @@ func driveClient(addr string, goroutines, batches int) (float64, error) {
 	return float64(goroutines*batches*batch) / spent.Seconds(), nil
 }
 
-// makeBatches makes batches and one more, each with as many new items as duplicates of
-// the same batch, in one piece of memory.
+// makeBatches makes one batch more than batches, in one piece of memory. Each has as many
+// new items as duplicates of items in the same batch.
 func makeBatches(next uint64, batches int) [][]string {
 	fresh := batch / 2
 	var text strings.Builder

@@ -16,7 +16,7 @@ import (
 )
 
 // overCluster measures the filter call on one Redis and on clusters of three and six masters, all
-// on this machine, and with mirrors that have the whole filter, half of its size and a tenth.
+// on this machine, with mirrors of the whole filter, of half of its size and of a tenth.
 func overCluster(s settings) error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		fmt.Println("\ncluster: redis-server is not installed (Debian: redis-server redis-tools); left out")
@@ -46,7 +46,7 @@ func overCluster(s settings) error {
 	return nil
 }
 
-// cluster is some masters; one of them is no cluster.
+// cluster is a number of masters; a single one is not a cluster of Redis.
 type cluster struct {
 	nodes []*exec.Cmd
 	addrs []string
@@ -63,7 +63,7 @@ func startCluster(s settings, masters int) (c *cluster, err error) {
 	}()
 	for i := range masters {
 		dir := filepath.Join(s.dir, fmt.Sprintf("node-%d-%d", masters, i))
-		if err := os.RemoveAll(dir); err != nil { // of a run that was broken off
+		if err := os.RemoveAll(dir); err != nil { // left by an interrupted run
 			return nil, err
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -111,8 +111,8 @@ func (c *cluster) stop() {
 	}
 }
 
-// rates are how many items a second a daemon filters on the cluster, with a mirror that has a share of the
-// filter: a row for each share of duplicates.
+// rates measures how many items a second a daemon filters on the cluster, with a mirror of a
+// share of the filter. It returns a row for each share of duplicates.
 func (c *cluster) rates(s settings, capacity int, of, mirror string) (rows [][]string, err error) {
 	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+strings.Join(c.addrs, ","), "URIFILTER_REDIS_MIRROR_BYTES="+mirror)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
 )
 
-// falsePositives measures how many of 20 million new URLs a filter takes for seen, which differ in
-// digits only from those in it, as it fills up and past its capacity.
+// falsePositives measures how many of 20 million new URLs, which differ only in digits from those
+// in the filter, are mistaken for seen as the filter fills up and goes past its capacity.
 func falsePositives(s settings) error {
 	t := report.Table{{"capacity", "new URLs taken for seen", "interval of 95 %", "estimate that the daemon shows", "at half load", "at 125 %", "false negatives of 2 M", "bit-map"}}
 	chart := plot.Chart{
@@ -46,13 +46,13 @@ func falsePositives(s settings) error {
 	}
 	promised := plot.Series{Name: "promised at capacity", Line: true, Points: []plot.Point{{X: 48, Y: errorRate}, {X: 127, Y: errorRate}}}
 	chart.Series = append(chart.Series, expected, promised)
-	s.out.Runs = 0 // one, with its interval
+	s.out.Runs = 0 // a single one, with its interval
 	s.out.Table("fpr", fmt.Sprintf("URLs that differ in digits only; 20 million are asked for that are not in the filter, which is made for an error rate of %s and full but where a load is named", short(errorRate)), t)
 	s.out.Chart("fpr", chart)
 	return nil
 }
 
-// fprLoads are those at which a filter is asked.
+// fprLoads are the loads at which a filter is measured.
 var fprLoads = []float64{0.5, 0.75, 1, 1.25}
 
 type fprLevel struct {
@@ -111,14 +111,14 @@ func fillUp(s settings, capacity uint64) (filled, error) {
 	return f, nil
 }
 
-// putDecimal writes n with zeroes before it.
+// putDecimal writes n with leading zeros.
 func putDecimal(dst []byte, n uint64) {
 	for i := len(dst) - 1; i >= 0; i-- {
 		dst[i], n = byte('0'+n%10), n/10
 	}
 }
 
-// short is a rate as it is read: 0.0000726.
+// short formats a rate for people, as in 0.0000726.
 func short(rate float64) string {
 	if rate == 0 {
 		return "0"

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/hashes"
 )
 
-// hashFunctions measures what `urifilter bench hash` does, so that docs have it.
+// hashFunctions measures what `urifilter bench hash` measures, for the docs.
 func hashFunctions(s settings) error {
 	const items = 100_000
 	inputs := []hashes.Input{hashes.Letters(items), hashes.Digits(items)}
@@ -27,7 +27,7 @@ func hashFunctions(s settings) error {
 		s.out.Run("Hash/function="+r.Name, report.Nanos("op", r.Nanos), report.Value{N: r.Rates[0].Factor, Unit: "letters-of-ideal"}, report.Value{N: r.Rates[1].Factor, Unit: "digits-of-ideal"})
 	}
 	first := results[0].Rates[0]
-	s.out.Runs = 0 // the least time of some counts
+	s.out.Runs = 0 // the shortest of several times counts
 	s.out.Table("hash", fmt.Sprintf("%d items in a map of 2^20 bits, k %d, ideal %.3f %%; the rates are the same in every run", items, hashes.K, 100*first.Ideal), t)
 	s.out.Chart("hashes", hashes.Chart(results))
 	return nil

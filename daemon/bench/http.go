@@ -18,10 +18,10 @@ type contender struct {
 
 // overHTTP measures the filter call with 1, 4 and 16 connections for each durability,
 // beside a handler that reads the body and answers as many bytes. The servers take turns
-// within each round, so that what else the machine does meets all of them.
+// within each round, so that other work of the machine affects all of them.
 //
-// What the server's own processor time an item is depends least on the client and on the
-// machine's other work, and so comes first; the share of the null handler is that of the
+// The server's own processor time for an item depends least on the client and on the
+// machine's other work, and so comes first; the share of the null handler is from the
 // same rounds.
 func overHTTP(s settings) error {
 	all, err := contenders(s)
@@ -115,7 +115,7 @@ func median[T int | float64 | time.Duration](rounds []measured, of func(measured
 	return report.Median(values)
 }
 
-// nanoseconds is a time an item; 0: it could not be measured.
+// nanoseconds formats the time for an item; 0: it could not be measured.
 func nanoseconds(d time.Duration) string {
 	if d == 0 {
 		return "unknown"
@@ -126,13 +126,13 @@ func nanoseconds(d time.Duration) string {
 type measured struct {
 	rate     float64 // items a second
 	p50, p99 time.Duration
-	items    int // sent in all, to warm up too
+	items    int // sent in all, warm-up included
 	cpu      cpuTime
 }
 
 func (m measured) perItem(t time.Duration) time.Duration { return t / time.Duration(max(m.items, 1)) }
 
-// values are the figures of a run as samples.
+// values returns the figures of a run as samples.
 func (m measured) values() []report.Value {
 	values := []report.Value{report.PerSecond("items", m.rate), report.Took("p50", m.p50), report.Took("p99", m.p99)}
 	if cpu := m.perItem(m.cpu.all()); cpu > 0 {
@@ -141,12 +141,12 @@ func (m measured) values() []report.Value {
 	return values
 }
 
-// drive sends batches over so many connections until the time is over.
+// drive sends batches over conns connections until the time is over.
 func drive(addr string, conns, fresh int, duration time.Duration) (measured, error) {
 	return driveBy(dial, addr, conns, fresh, duration)
 }
 
-// driveBy is drive with clients that dial makes.
+// driveBy is drive with clients made by dial.
 func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), addr string, conns, fresh int, duration time.Duration) (measured, error) {
 	clients := make([]*client, conns)
 	for i := range clients {

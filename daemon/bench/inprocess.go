@@ -37,8 +37,8 @@ func newItems(from uint64) *items {
 	return it
 }
 
-// fill makes the next batch: the first half new, the second half the first of the
-// batch before.
+// fill makes the next batch: the first half is new, the second half repeats the first half
+// of the batch before.
 func (it *items) fill() {
 	for i := range batch / 2 {
 		putHex(it.text[i][digitsAt:], it.next+uint64(i))
@@ -159,7 +159,7 @@ func adder(m *bloom.Map) func(*items) {
 	}
 }
 
-// twoCores is the wall time an item when two goroutines share one map.
+// twoCores measures the wall time an item takes when two goroutines share one map.
 func twoCores(s settings, capacity uint64) (float64, error) {
 	m, err := newMap(capacity)
 	if err != nil {
@@ -167,7 +167,7 @@ func twoCores(s settings, capacity uint64) (float64, error) {
 	}
 	defer m.Close()
 	work := func(from uint64, batches int) {
-		// Items are made ahead, so that the clock sees the filter only.
+		// Items are made ahead, in a time that is measured and subtracted.
 		const ahead = 64
 		var ring [ahead]*items
 		for i := range ring {

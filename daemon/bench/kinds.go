@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// kindsInMemory measures the kinds of filters, which share all but the memory, in process.
+// kindsInMemory measures the kinds of filters, which share everything but the memory, in process.
 func kindsInMemory(s settings) error {
 	if err := kindsInProcess(s); err != nil {
 		return err
@@ -27,7 +27,7 @@ func kindsInMemory(s settings) error {
 // sample is a filter of one kind.
 type sample struct {
 	kind    string
-	note    string // where there are several samples of a kind
+	note    string // if there are several samples of a kind
 	params  configs.Params
 	store   string // "": that of the daemon
 	redis   bool   // it can be in Redis
@@ -37,7 +37,7 @@ type sample struct {
 	committed bool // each batch is reserved, and then committed
 }
 
-// samples are those of all kinds of items, that of bloom first, for so many items.
+// samples returns those of all kinds for items, bloom first, each for that many items.
 func samples(items uint64) []sample {
 	return []sample{
 		{kind: "bloom", params: configs.Bloom{Capacity: items, ErrorRate: errorRate, OnFull: "warn"}, redis: true},
@@ -54,7 +54,7 @@ func (s sample) spec() engine.Spec {
 	return engine.Spec{ID: 1, Name: "uri", Kind: s.kind, Params: s.params}
 }
 
-// body is the filter as a PUT makes it.
+// body returns the body of a PUT that makes the filter.
 func (s sample) body() string {
 	members := map[string]any{"id": 1, "kind": s.kind}
 	if s.store != "" {
@@ -65,12 +65,12 @@ func (s sample) body() string {
 	}
 	text, err := json.Marshal(members)
 	if err != nil {
-		panic(err) // of numbers and texts
+		panic(err) // they are numbers and texts
 	}
 	return string(text)
 }
 
-// memory is what such a filter remembers with, and a test-and-set with it.
+// memory returns what such a filter remembers with, and a function that does a test-and-set.
 func (s sample) memory(clock timing.Clock) (m kind.Memory, add func(keys []bloom.Hash, fresh []bool) (int, error), err error) {
 	k, err := kinds.Of(s.kind)
 	if err == nil {
@@ -88,8 +88,8 @@ func (s sample) memory(clock timing.Clock) (m kind.Memory, add func(keys []bloom
 	return m, add, nil
 }
 
-// fill adds new items, half of each batch, until there are about live of them, and gives
-// what adds a batch with hashing.
+// fill adds new items, half of each batch, until there are about live of them, and returns a
+// function that hashes and adds a batch.
 func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) func(*items) {
 	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
 	one := func(it *items) {
@@ -109,7 +109,7 @@ func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) f
 }
 
 // kindsInProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
-// items duplicates, at so many live items, and what an item takes.
+// items duplicates, at different numbers of live items, and the memory that an item takes.
 func kindsInProcess(s settings) error {
 	t := report.Table{{"kind", "items", "a test-and-set", "of bloom", "bytes an item"}}
 	for _, live := range []uint64{2_000_000, 20_000_000} {
@@ -129,7 +129,7 @@ func kindsInProcess(s settings) error {
 						grown = len(grows.Layers()) > 1
 					}
 					if bound := k.spec().Bound().Items; bound > 0 && !grown {
-						n = bound // what comes below or past it takes no more
+						n = bound // items below or past it take no more
 					}
 					bytes = float64(m.Bytes()) / float64(n)
 					_ = m.Free()
@@ -148,7 +148,7 @@ func kindsInProcess(s settings) error {
 	return nil
 }
 
-// sweeps measures how a table whose items have all expired gives its memory back.
+// sweeps measures how a table whose items have all expired releases its memory.
 func sweeps(s settings) error {
 	const live = 20_000_000
 	t := report.Table{{"expired items", "the sweeps took", "bytes left"}}
@@ -176,7 +176,7 @@ func sweeps(s settings) error {
 }
 
 // kindsRestart measures how long a daemon with a filter of 10 million items takes from its
-// start to its first answer, after kill -9, and what memory it has.
+// start to its first answer, after kill -9, and how much memory it then has.
 func kindsRestart(s settings) error {
 	t := report.Table{{"10 M items", "serves after kill -9", "resident memory"}}
 	for _, k := range samples(10_000_000) {

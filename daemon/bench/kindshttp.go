@@ -51,8 +51,8 @@ func kindsOverRedis(s settings) error {
 	return srv.stop()
 }
 
-// besideBloom drives the kinds in turn, so that what else the machine does meets all. The
-// first is bloom. Of those that can reserve items a second round reserves and commits them.
+// besideBloom drives the kinds in turn, so that other work of the machine affects all of them.
+// The first is bloom. For those that can reserve items, a second round reserves and commits them.
 func besideBloom(s settings, t *report.Table, srv *server, where string, kinds []sample) error {
 	for _, k := range kinds {
 		if k.reserve {

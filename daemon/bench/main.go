@@ -2,7 +2,7 @@
 // machine, prints tables, and writes them into docs. It asserts nothing: the
 // numbers are read by people, and the ratio to what stands beside them counts.
 //
-//	go tool mage bench                                everything: half an hour, 4 GB of memory
+//	go tool mage bench                                all but the part browser: half an hour, 4 GB of memory
 //	go tool mage bench -args=-only=http,redis         some parts
 //	go tool mage bench -args="-only=http -write"      and their tables and charts in docs
 //	go tool mage bench:compare .run/results/A docs/measured   what differs, by benchstat
@@ -22,16 +22,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// settings of a run.
+// settings are the settings of a run.
 type settings struct {
-	runs     int           // of which the median counts
+	runs     int           // their median counts
 	duration time.Duration // of one run of an HTTP measurement
 	dir      string        // scratch folder, on the disk that is measured
 	binary   string        // the daemon
 	before   string        // an older build, for http, downloads and crawl; "": none
 	pages    int           // of one run of the downloader
-	tasks    int           // that the downloader has queued at most
-	out      *report.Part  // gets what the part that runs measures
+	tasks    int           // the most that the downloader has queued
+	out      *report.Part  // receives what the current part measures
 }
 
 func main() {

@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
-// kindsOverMariaDB measures exact filters in a MariaDB beside a bloom filter of the same daemon's
-// own store, all of which is synced before an answer.
+// kindsOverMariaDB measures exact filters in a MariaDB beside a bloom filter in the same daemon's
+// own store. Both are synced before an answer.
 func kindsOverMariaDB(s settings) error {
 	if _, err := exec.LookPath("mariadbd"); err != nil {
 		fmt.Println("\nkinds in MariaDB: mariadbd is not installed (Debian: mariadb-server-core); left out")
@@ -45,10 +45,10 @@ type mariaDB struct {
 	dir, socket string
 }
 
-// startMariaDB starts a server with the durability that it has by default, whose user urifilter
-// needs no password, and waits until it answers.
+// startMariaDB starts a server with its default durability and a user urifilter, who needs no
+// password, and waits until its socket exists.
 func startMariaDB(s settings) (db mariaDB, err error) {
-	// Not in the scratch folder alone: the path of a socket may have about a hundred bytes.
+	// Not in the scratch folder: the path of a socket may have only about a hundred bytes.
 	if db.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return db, err
 	}

@@ -27,7 +27,7 @@ func texts(s settings) error {
 	return nil
 }
 
-// page is a text of about so many bytes.
+// page returns a text of about size bytes.
 func page(rnd *rand.Rand, size int) string {
 	var b strings.Builder
 	for b.Len() < size {
@@ -66,7 +66,7 @@ func fingerprints(s settings) error {
 	return nil
 }
 
-// corpus is how fingerprints lie.
+// corpus is a distribution of fingerprints.
 type corpus struct {
 	name  string
 	n     int
@@ -77,8 +77,8 @@ func corpora() []corpus {
 	return []corpus{
 		{"spread", 1_000_000, (*rand.Rand).Uint64},
 		{"spread", 10_000_000, (*rand.Rand).Uint64},
-		// Pages with much in common: they differ in 20 of the 64 bits only, so that all are in one
-		// bucket of three of the four tables.
+		// Pages with much in common: they differ in only 20 of the 64 bits, so that in three of the
+		// four tables all are in one bucket.
 		{"in one bucket", 1_000_000, func(rnd *rand.Rand) uint64 { return rnd.Uint64() >> 44 << 10 }},
 		{"around 1,000", 1_000_000, around1000},
 		{"around 1,000", 10_000_000, around1000},
@@ -86,8 +86,8 @@ func corpora() []corpus {
 	}
 }
 
-// around1000 are the fingerprints of pages that have a thousand boilerplates, from which each
-// differs in up to eight bits.
+// around1000 returns the fingerprint of a page with one of a thousand boilerplates, from which
+// it differs in up to eight bits.
 func around1000(rnd *rand.Rand) uint64 {
 	print := rand.New(rand.NewPCG(rnd.Uint64N(1000), 0)).Uint64()
 	for range rnd.IntN(9) {
@@ -96,8 +96,8 @@ func around1000(rnd *rand.Rand) uint64 {
 	return print
 }
 
-// lookUps measures one look-up, and one with a document that is remembered then, among so many;
-// and how long the index of those takes to be built, as it is at a start.
+// lookUps measures a look-up, and one whose document is then remembered, among the documents of
+// each corpus; and how long it takes to build the index of those, as happens at a start.
 func lookUps(s settings) error {
 	t := report.Table{{"fingerprints", "documents", "kept", "bytes of each", "built in", "look-up p50", "p99", "worst", "remembered p50", "p99", "worst"}}
 	for _, c := range corpora() {
@@ -177,8 +177,8 @@ func nearOverHTTP(s settings) error {
 	return nil
 }
 
-// driveTexts sends documents over so many connections until the time is over. The bodies are
-// made before, more than can be sent.
+// driveTexts sends documents over conns connections until the time is over. The bodies are
+// made beforehand, more than can be sent.
 func driveTexts(addr string, conns, perCall, size int, duration time.Duration) (measured, error) {
 	bodies := max(20, int(500*duration.Seconds())/conns) // of a connection; each is sent once
 	type document struct {

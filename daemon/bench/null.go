@@ -11,7 +11,7 @@ import (
 )
 
 // nullServerArg makes this program serve the null handler: the limit that net/http,
-// the kernel and the client set, with no filter behind.
+// the kernel and the client set, without a filter.
 const nullServerArg = "null-server"
 
 func serveNull() {

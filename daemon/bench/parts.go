@@ -12,7 +12,7 @@ import (
 type part struct {
 	name           string
 	tables, charts []string
-	named          bool // it is run only where it is named: what it needs is on few machines
+	named          bool // it is run only if it is named: few machines have what it needs
 	run            func(settings) error
 }
 
@@ -39,7 +39,7 @@ func parts() []part {
 	}
 }
 
-// only are the parts of a comma-separated list; "": all but those that are run only where they are named.
+// only returns the parts of a comma-separated list; "": all but those that are run only if named.
 func only(list string) ([]part, error) {
 	all := parts()
 	if list == "" {
@@ -64,7 +64,7 @@ func partNames() string {
 	return strings.Join(names, ", ")
 }
 
-// shown are the tables and charts of all parts.
+// shown returns the tables and charts of all parts.
 func shown() (tables, charts []string) {
 	for _, p := range parts() {
 		tables, charts = append(tables, p.tables...), append(charts, p.charts...)

@@ -14,8 +14,8 @@ import (
 )
 
 // overRedis measures the filter call on a local Redis, beside what Redis itself does: one
-// SETBIT a bit as the design that this replaces did it, and one BITFIELD an item, which
-// is the most that any daemon could get from it without a memory of its own.
+// SETBIT for each bit, as in the design that this one replaces, and one BITFIELD for each
+// item, which is the most that any daemon could get from it without a memory of its own.
 func overRedis(s settings) error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		fmt.Println("\nredis: redis-server is not installed (Debian: redis-server); left out")
@@ -32,7 +32,7 @@ func overRedis(s settings) error {
 	for _, c := range []struct {
 		name   string
 		render func(dst []byte, item uint64) []byte
-		reply  int // lines that an item's reply has
+		reply  int // lines in the reply to an item
 	}{
 		{"Redis alone: one BITFIELD of 8 bits an item, pipelined", bitfield, 9},
 		{"Redis alone: one SETBIT a bit (14), pipelined", setbits, 14},

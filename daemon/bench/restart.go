@@ -11,8 +11,8 @@ import (
 )
 
 // restart measures how long a daemon with a full filter of 150 million items takes
-// from its start to its first answer, after a clean stop and after kill -9, and what
-// memory it has.
+// from its start to its first answer, after a clean stop and after kill -9, and how much
+// memory it then has.
 func restart(s settings) error {
 	const capacity = 150_000_000
 	const filters = `URIFILTER_FILTERS=[{id: 1, name: uri, capacity: 150000000, on_full: warn}]`
@@ -24,7 +24,7 @@ func restart(s settings) error {
 	if err != nil {
 		return err
 	}
-	for range (capacity - 2*1_000_000*s.runs) / (batch / 2) { // the rest comes between restarts
+	for range (capacity - 2*1_000_000*s.runs) / (batch / 2) { // the rest is sent between restarts
 		if err := c.send(); err != nil {
 			return err
 		}

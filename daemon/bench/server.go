@@ -90,7 +90,7 @@ func (s *server) end(sig syscall.Signal) error {
 	return s.cmd.Wait()
 }
 
-// emptyFilter drops filter uri and makes it again.
+// emptyFilter drops filter uri and makes it as an empty bloom filter of that capacity.
 func (s *server) emptyFilter(capacity int) error {
 	return s.remake(fmt.Sprintf(`{"id":1,"kind":"bloom","capacity":%d,"error_rate":%v}`, capacity, errorRate))
 }
@@ -122,7 +122,7 @@ func (s *server) remake(spec string) error {
 	return nil
 }
 
-// cpuTime is what a process has taken of the processors.
+// cpuTime is the processor time that a process has used.
 type cpuTime struct{ user, system time.Duration }
 
 func (t cpuTime) all() time.Duration { return t.user + t.system }
@@ -131,7 +131,7 @@ func (t cpuTime) since(before cpuTime) cpuTime {
 	return cpuTime{t.user - before.user, t.system - before.system}
 }
 
-// cpu is what the server has taken so far; nothing where the system has no /proc.
+// cpu returns the processor time that the server has used so far; 0 if the system has no /proc.
 func (s *server) cpu() cpuTime {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold anything

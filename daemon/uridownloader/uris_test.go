@@ -66,7 +66,7 @@ func TestInvalidURIs(t *testing.T) {
 	if code := run(t.Context(), []string{"job", "check", job}, nil, io.Discard, &errOut); code != 1 || !strings.Contains(errOut.String(), `uris.txt:4: "nothing": want http://`) {
 		t.Errorf("exit code %d: %s", code, &errOut)
 	}
-	if code, _, errOut := p.run("", "job", "add", job); code != 1 || !strings.Contains(errOut, `line 4: "nothing": want http://`) || !strings.Contains(errOut, "hint: mend it") {
+	if code, _, errOut := p.run("", "job", "add", job); code != 1 || !strings.Contains(errOut, `line 4: "nothing": want http://`) || !strings.Contains(errOut, "hint: correct it") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
 	if out := p.must("", "job", "uris", "news", "--skip-invalid", filepath.Join(dir, "uris.txt")); !strings.Contains(out, "3 URIs: 0 added, 0 seen by its filter, 2 there before, 1 invalid") {
