@@ -18,8 +18,9 @@ type Config struct {
 	// Listen is the host:port that the master listens on. An address other than loopback
 	// needs auth.tokens_file. Default 127.0.0.1:8001.
 	Listen string `yaml:"listen"`
-	// DataDir is the folder of the embedded store and of the embedded filter. One process owns
-	// it at a time. Default /var/lib/uridownloader.
+	// DataDir is the folder of the embedded store and of the embedded filter. One process that
+	// serves all roles owns it, or the processes of single roles on this machine share it.
+	// Default /var/lib/uridownloader.
 	DataDir string `yaml:"data_dir"`
 	// Store says where jobs, tasks and data live: embedded (data_dir of this machine) or mongodb
 	// (several machines). Default embedded.
