@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Canonical is how far a filter normalizes URIs before it compares them. Every kind has it whose items may be URIs.
+// Canonical is how far a filter normalizes URIs before it compares them. Kinds whose items may be
+// URIs have it.
 // docs/canonical.md says what it does.
 type Canonical struct {
 	// Canonical is none (equal bytes are equal items), safe (by the standards) or crawl
