@@ -28,8 +28,8 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
-// FuzzParseFresh lets the quick reading of answers stand against encoding/json: where it
-// takes an answer, both see the same.
+// FuzzParseFresh compares parseFresh, the quick reader of answers, with encoding/json: if
+// parseFresh accepts an answer, both read the same.
 func FuzzParseFresh(f *testing.F) {
 	f.Add("a,b,c,b,\"", `{"uri_list":["a","c"],"total":5,"duplicates":3}`)
 	f.Add("a", `{"uri_list":[],"total":1,"duplicates":1}`)
@@ -63,7 +63,7 @@ func TestParseFreshTakesTheUsualAnswer(t *testing.T) {
 	}
 }
 
-// thousand is a request of 1,000 items of 66 bytes and the answer to it, half of them new.
+// thousand returns 1,000 items of 66 bytes and the answer to them; half of them are new.
 func thousand() (items []string, answer []byte) {
 	var fresh []string
 	for i := range 1000 {

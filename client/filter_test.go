@@ -138,8 +138,8 @@ func TestErrorsOfOthersThanTheDaemon(t *testing.T) {
 	}
 }
 
-// By default a call that fails once its bytes are out is not repeated, whatever the
-// transport thinks.
+// By default a call that fails after its bytes were sent is not repeated, whatever the
+// transport would do.
 func TestFilterIsNotRepeated(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)
@@ -268,7 +268,7 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 	}
 }
 
-// A name cannot leave its place in the path.
+// A name cannot escape from its place in the path.
 func TestNameStaysInItsPlace(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)
@@ -293,7 +293,7 @@ func TestProblemIsTheWireShape(t *testing.T) {
 	}
 }
 
-// A copy may take longer than any call's timeout; its context alone ends it.
+// A copy may take longer than the timeout of calls; only its context ends it.
 func TestCopiesAreNotTimed(t *testing.T) {
 	s := clienttest.NewServer(t)
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {

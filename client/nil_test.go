@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 )
 
-// TestClientThatIsNil is what a program meets that has not looked at New's error.
+// TestClientThatIsNil tests what a program gets that did not check New's error.
 func TestClientThatIsNil(t *testing.T) {
 	ctx := context.Background()
 	calls := map[string]func(c *client.Client){

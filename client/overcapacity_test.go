@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/client/clienttest"
 )
 
-// A filter that is past its capacity is told of once, whichever call finds it.
+// A filter that is over its capacity is logged once, whichever call notices it.
 func TestOverCapacityIsLoggedOnce(t *testing.T) {
 	s := clienttest.NewServer(t)
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {

@@ -99,7 +99,7 @@ func TestNoHTTPIsAnError(t *testing.T) {
 	}
 }
 
-// A daemon that is restarted ends its connections; the next call must not be in doubt.
+// A daemon that is restarted closes its connections; the next call must not be in doubt.
 func TestDeadConnectionIsNotUsed(t *testing.T) {
 	s := clienttest.NewServer(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -132,7 +132,7 @@ func TestDeadConnectionIsNotUsed(t *testing.T) {
 	}
 }
 
-// What a daemon says before it has read a whole body is heard.
+// An answer that a daemon sends before it has read the whole body is received.
 func TestEarlyAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		clienttest.Problem(w, http.StatusRequestEntityTooLarge, "body_too_large", "", nil)
@@ -146,7 +146,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// An http.Client of the program's own, and TLS, go through net/http with the same results.
+// Calls with the program's own http.Client or with TLS go through net/http, with the same results.
 func TestOwnHTTPClient(t *testing.T) {
 	s := clienttest.NewServer(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(s.Handle))

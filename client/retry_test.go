@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/client/clienttest"
 )
 
-// cutOnce reads the first filter call whole, has the server remember it, and cuts the
-// connection in place of the answer.
+// cutOnce reads the whole first filter call, has the server remember it, and cuts the
+// connection instead of answering.
 func cutOnce(s *clienttest.Server) {
 	var cut atomic.Bool
 	s.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -30,7 +30,7 @@ func cutOnce(s *clienttest.Server) {
 	})
 }
 
-// discard is an answer that nobody gets.
+// discard is an answer that nobody receives.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
@@ -101,7 +101,7 @@ func TestLostAnswerOfJSON(t *testing.T) {
 	}
 }
 
-// What does not remember is repeated whatever the setting says.
+// A call that remembers nothing is repeated, whatever the setting says.
 func TestLostAnswerOfCheck(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)
@@ -138,7 +138,7 @@ func TestDoubtIsKept(t *testing.T) {
 	}
 }
 
-// A call that remembers nothing leaves no doubt, however it ended.
+// A call that remembers nothing leaves no doubt, however it ends.
 func TestLookingLeavesNoDoubt(t *testing.T) {
 	for _, answer := range []func(http.ResponseWriter){
 		func(w http.ResponseWriter) { panic(http.ErrAbortHandler) },
@@ -216,7 +216,7 @@ func TestNotReadyIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A daemon that is restarted without a socket of systemd refuses connections meanwhile.
+// A daemon that is restarted without a systemd socket refuses connections in the meantime.
 func TestRefusedIsWaitedFor(t *testing.T) {
 	s := clienttest.NewServer(t)
 	var dialer net.Dialer
@@ -287,7 +287,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A stream goes to the next server while nothing of its source is gone, and fails after.
+// A stream goes to the next server as long as nothing of its source was read, and fails after that.
 func TestStreamFailover(t *testing.T) {
 	a, b := clienttest.NewServer(t), clienttest.NewServer(t)
 	c := newClient(t, a.URL+","+b.URL, client.WithPatience(0))
@@ -311,8 +311,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A request of which a part never left cannot have been carried out: the daemon
-// decodes the whole before it remembers anything.
+// A request that was not sent completely cannot have been carried out: the daemon decodes
+// the whole request before it remembers anything.
 func TestHalfARequestIsNoDoubt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -368,8 +368,8 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// A daemon whose store broke off in the middle of the batch knows best which items it told
-// nobody of: it is asked again, not another one that may call them seen.
+// A daemon whose store failed in the middle of the batch knows best which items it reported
+// to nobody: the call is repeated there, not at another daemon that might call them seen.
 func TestUnknownOutcomeStaysWithTheServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		patience time.Duration

@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/client/clienttest"
 )
 
-// numbers writes the lines 0 to n-1, each twice in a row.
+// numbers returns a reader of the lines 0 to n-1, each twice in a row.
 func numbers(n int) io.Reader {
 	r, w := io.Pipe()
 	go func() {
@@ -34,7 +34,7 @@ func numbers(n int) io.Reader {
 func TestFilterLinesStreamsInConstantMemory(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)
-	// The daemon's part is played by an echo: what is held in memory is the client's.
+	// An echo plays the daemon's part: all memory that is held is the client's.
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		http.NewResponseController(w).EnableFullDuplex()
 		w.Header().Set("Trailer", "Urifilter-Total, Urifilter-Duplicates")
@@ -46,7 +46,7 @@ func TestFilterLinesStreamsInConstantMemory(t *testing.T) {
 	const lines = 3_000_000 // 200 MB
 	line := []byte(strings.Repeat("x", 66) + "\n")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	runtime.GC() // what earlier tests left, of which there may be much before
+	runtime.GC() // removes what earlier tests left, which may be much
 	var most, before runtime.MemStats
 	runtime.ReadMemStats(&before)
 	sent := 0
@@ -129,7 +129,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// A stream that is cut, at whatever place, is never taken for whole.
+// A stream that is cut at any place is never taken for whole.
 func TestCutStreamIsAnError(t *testing.T) {
 	s := clienttest.NewServer(t)
 	c := newClient(t, s.URL)

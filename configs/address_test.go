@@ -6,8 +6,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// Whoever calls a daemon on its own machine does it at one URL, all of the programs at the
-// same one: that of the wildcard of IPv6 is ::1, for the daemon may listen for IPv6 alone.
+// All programs call a daemon on their own machine at the same URL. For the wildcard of IPv6,
+// its host is ::1, because the daemon may listen on IPv6 only.
 func TestTheURLOfAListenAddress(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]string{

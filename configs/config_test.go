@@ -25,7 +25,7 @@ func TestExampleIsDefault(t *testing.T) {
 	}
 }
 
-// TestExampleIsWhole wants every field in the example, and a comment at every key
+// TestExampleIsWhole requires every field in the example, and a comment at every key
 // of the top level.
 func TestExampleIsWhole(t *testing.T) {
 	root, err := strict.Parse("urifilter.yaml", Example)
@@ -45,7 +45,7 @@ func TestExampleIsWhole(t *testing.T) {
 	}
 }
 
-// missingKeys lists the keys of t that n gives no value; of a list, one element
+// missingKeys lists the keys of t to which n gives no value; in a list, one element
 // must have them all.
 func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
@@ -79,7 +79,7 @@ func missingKeys(n *yaml.Node, t reflect.Type, path string) []string {
 	return missing
 }
 
-// allOfFilter has the keys of a filter, those of all kinds.
+// allOfFilter returns a struct type with the keys of filters of all kinds.
 func allOfFilter() reflect.Type {
 	var fields []reflect.StructField
 	for i, key := range (Filter{}).MemberKeys() {
@@ -88,8 +88,8 @@ func allOfFilter() reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// TestEveryFieldSettable walks the struct: each field has a key, and is of a type
-// that file and environment can set.
+// TestEveryFieldSettable walks the struct: each field has a key, and a type that the
+// file and the environment can set.
 func TestEveryFieldSettable(t *testing.T) {
 	text := map[reflect.Kind]string{reflect.String: "some", reflect.Bool: "true", reflect.Float64: "0.25"}
 	c := Default()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The text is that of every version so far, and what is read back is the same filter.
+// The text is the same as in every version so far, and reading it back gives the same filter.
 func TestFilterAsStored(t *testing.T) {
 	for want, f := range map[string]Filter{
 		`{"id":1,"name":"uri","kind":"bloom","capacity":1000,"error_rate":0.0001,"on_full":"warn"}`: {
@@ -62,7 +62,8 @@ func TestFilterNotAsStored(t *testing.T) {
 	}
 }
 
-// Every kind: what it has is what people are told of, and survives each form of it.
+// For every kind, users are told of exactly the parameters that it has, and these survive each
+// form in which they are stored.
 func TestParametersOfKinds(t *testing.T) {
 	for _, k := range Kinds() {
 		f := Filter{ID: 3, Name: "a", Kind: k.Name, Params: k.Params}

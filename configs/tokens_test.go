@@ -66,7 +66,7 @@ func TestTokenDigestStandsForItsSecret(t *testing.T) {
 	}
 }
 
-// The tokens of the example are public: a daemon that took them would have none.
+// The tokens of the example are public: a daemon that accepted them would have no secret.
 func TestTokensExampleIsRefused(t *testing.T) {
 	_, _, err := LoadTokens(writeFile(t, "tokens.yaml", string(ExampleTokens)))
 	if err == nil {
@@ -80,7 +80,7 @@ func TestTokensExampleIsRefused(t *testing.T) {
 	if n := len(published()); n != 2 || strings.Count(err.Error(), "token ") != 2*2 {
 		t.Errorf("%d tokens in the example, and another fault with them: %v", n, err)
 	}
-	// Its digest is as public.
+	// Its digest is just as public.
 	plain := fmt.Sprintf("%x", sha256.Sum256([]byte("replace-me-with-48-hexadecimal-digits")))
 	if _, _, err := LoadTokens(writeFile(t, "tokens.yaml", "[{name: a, token: 'sha256:"+plain+"', scopes: [read]}]")); err == nil {
 		t.Error("taken as a digest")
@@ -121,7 +121,7 @@ func TestTokensFaults(t *testing.T) {
 
 func TestTokensFileMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		return // has no such modes
+		return // Windows has no such modes
 	}
 	path := writeFile(t, "tokens.yaml", "[{name: a, token: abcdefghijklmnop, scopes: [read]}]")
 	for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o400: 0, 0o644: 1, 0o604: 1, 0o660: 1, 0o602: 1} {

@@ -17,16 +17,16 @@ import (
 const module = "github.com/cr-clawer/urifilter"
 
 // rule says what the packages under a folder may import. Folders are relative to
-// the module; "a" covers a and all below it. Where several rules cover a package,
-// each must be kept.
+// the module; "a" covers a and all below it. If several rules cover a package, all
+// of them must be kept.
 type rule struct {
 	folder string
-	// ours are the folders of this module that may be imported, beside folder itself.
+	// ours are the folders of this module that may be imported, besides folder itself.
 	ours []string
-	// testsToo says whether ours holds for tests as well, which otherwise may use any
-	// room to try theirs.
+	// testsToo says whether ours applies to tests as well, which otherwise may use any
+	// room to test their own.
 	testsToo bool
-	// never are folders of this module that may not be reached, even through others.
+	// never are folders of this module that must not be reached, even through others.
 	never []string
 	// onlyModules, when not nil, are the packages of other modules that may be
 	// imported, by path; tests may import others, to compare.
@@ -52,11 +52,11 @@ func rules() []rule {
 		}
 		return r
 	}
-	withSettings := func(r rule) rule { // which know what filters are made with
+	withSettings := func(r rule) rule { // a room that knows what filters are made with
 		r.ours = append(r.ours, "configs")
 		return r
 	}
-	asking := func(r rule) rule { // which call a daemon
+	asking := func(r rule) rule { // a room that calls a daemon
 		r.ours = append(r.ours, "client")
 		return r
 	}
@@ -73,7 +73,7 @@ func rules() []rule {
 		{folder: "configs/address", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		{folder: "systemd", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},
-		// What docs/architecture.md says of the rooms of the daemon: no arrow goes back up.
+		// What docs/architecture.md says about the rooms of the daemon: no arrow points back up.
 		bitmap,
 		room("poisson"),
 		room("table", "bloom", "poisson"),
@@ -170,12 +170,12 @@ func rules() []rule {
 		room("api/pace"),
 		room("api/spool", "api/budget"),
 		withSettings(asking(room("apitest", "api", "embedded", "kinds", "kind", "engine", "archive", "backup", "timing", "bloom"))),
-		// The commands: their rooms know each other only by what they share.
+		// The commands: their rooms know each other only through what they share.
 		commands("settings", nil, "program"),
 		withSettings(asking(commands("connection", nil, "problem", "program"))),
 		asking(commands("commandtest", []string{"connection"}, "program")),
 		asking(commands("processtest", nil, "mysqltest", "testserver", "bloom")),
-		asking(commands("filter", []string{"connection"}, "sniff", "items", "program")), // items for the codes of what is wrong with one
+		asking(commands("filter", []string{"connection"}, "sniff", "items", "program")), // items for the codes that say what is wrong with an item
 		asking(commands("near", []string{"connection"}, "program")),
 		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
 		withSettings(room("lab/sizing", "kinds", "kind", "engine", "redisstore/footprint", "durable", "timing", "bloom")),
@@ -186,14 +186,14 @@ func rules() []rule {
 		{folder: "daemon/internal/lab/plot", ours: []string{}, onlyModules: []string{"golang.org/x/image"}},
 		{folder: "daemon/internal/lab/load", ours: []string{}, onlyModules: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"}},
 		{folder: "daemon/internal/lab/load/lean", ours: []string{}, onlyModules: []string{}},
-		asking(commands("bench", []string{"connection"}, "lab", "bloom", "items", "problem", "program")), // items for the codes of what is wrong with a batch
+		asking(commands("bench", []string{"connection"}, "lab", "bloom", "items", "problem", "program")), // items for the codes that say what is wrong with a batch
 		withSettings(commands("size", nil, "lab/sizing", "kind", "program")),
 		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
 		withSettings(asking(commands("bitmap", []string{"connection", "settings"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
 	}
 }
 
-// importing is one import of one file, of any platform.
+// importing is one import in one file, for any platform.
 type importing struct {
 	file string // relative to the root
 	path string // what is imported
@@ -202,7 +202,7 @@ type importing struct {
 
 func (i importing) from() string { return path.Dir(i.file) }
 
-// ours is the folder of this module that is imported.
+// ours returns the folder of this module that is imported.
 func (i importing) ours() (string, bool) {
 	if i.path == module {
 		return ".", true
@@ -210,7 +210,7 @@ func (i importing) ours() (string, bool) {
 	return strings.CutPrefix(i.path, module+"/")
 }
 
-// walkGo visits every Go file of the module under root, with its path from there.
+// walkGo visits every Go file of the module under root, with its path relative to root.
 func walkGo(root string, visit func(name, relative string) error) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -283,8 +283,8 @@ func violations(rules []rule, imports []importing) []string {
 	return found
 }
 
-// guardNothing lists the folders that rules name, as guarded or as allowed, and that have
-// no Go file: a room that was renamed would be without its rule.
+// guardNothing lists the folders that rules name, as guarded or as allowed, but that have
+// no Go file: a room that is renamed would lose its rule.
 func guardNothing(rules []rule, imports []importing) []string {
 	var empty []string
 	for _, r := range rules {
@@ -297,8 +297,8 @@ func guardNothing(rules []rule, imports []importing) []string {
 	return empty
 }
 
-// reaches returns the chain of packages from folder to one of never, nil if there is none.
-// Folders that were seen are not looked at again: they do not reach one.
+// reaches returns the chain of packages from folder to one of never, or nil if none exists.
+// Folders in seen are skipped: they do not reach one.
 func reaches(folder string, never []string, imports map[string][]string, seen map[string]bool) []string {
 	if underAny(folder, never) {
 		return []string{folder}
@@ -315,7 +315,7 @@ func reaches(folder string, never []string, imports map[string][]string, seen ma
 	return nil
 }
 
-// byFolder are the folders of this module that those without tests import.
+// byFolder lists, for each folder, the folders of this module that its files import, without tests.
 func byFolder(imports []importing) map[string][]string {
 	folders := map[string][]string{}
 	for _, i := range imports {
@@ -344,14 +344,14 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Bounds of a folder of Go, so that a stranger finds things in it.
+// Bounds for a folder of Go files, so that a newcomer finds things in it.
 const (
 	mostFiles = 28   // tests included
 	mostLines = 2500 // without tests
 )
 
-// TestFoldersStaySmall: what grows past the bounds has more than one idea, and is parted by
-// them.
+// TestFoldersStaySmall: a folder that grows past the bounds contains more than one idea, and
+// must be split by idea.
 func TestFoldersStaySmall(t *testing.T) {
 	t.Parallel()
 	files, lines := map[string]int{}, map[string]int{}

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// The daemon keeps the contract of package client that the server of its tests keeps.
+// The daemon keeps the same contract of package client as the server in that package's tests.
 func TestDaemonKeepsTheClientsContract(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)

@@ -19,10 +19,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// A kind of filter is one package of the daemon's, one file of the settings', which are
-// checked where the daemon is not, and a line in each of the two lists of kinds. The daemon
-// is built with a kind that does not exist, which has a parameter of its own, and has both in
-// the settings, over HTTP, on disk, in its commands.
+// A kind of filter is one package in the daemon, one file in the settings, which are also
+// checked where there is no daemon, and a line in each of the two lists of kinds. The daemon
+// is built with a made-up kind that has a parameter of its own. It must then support both the
+// kind and the parameter in the settings, over HTTP, on disk, and in its commands.
 func TestNewKindIsOnePackage(t *testing.T) {
 	t.Parallel()
 	bin := buildWithKind(t)
@@ -156,16 +156,16 @@ func buildWithKind(t *testing.T) string {
 	}
 	path, bin := filepath.Join(tmp, "overlay.json"), filepath.Join(tmp, "urifilter")
 	write(t, path, string(list))
-	// All that knows of settings is compiled. Without inlining that takes half of the time: much of it
-	// would be copies of what the client of Redis instantiates.
+	// Everything that depends on the settings is compiled. Without inlining that takes half the
+	// time: much of it would be copies of what the Redis client instantiates.
 	if err := testserver.Program(bin, nil, "-overlay="+path, "-gcflags="+module+"/...=-l", "./urifilter"); err != nil {
 		t.Fatal(err)
 	}
 	return bin
 }
 
-// serve starts the daemon and waits until it is ready; stop ends it, and it must have been
-// well.
+// serve starts the daemon and waits until it is ready; stop ends it and fails the test unless
+// it exits without an error.
 func serve(t *testing.T, bin, settings, listen string) (stop func()) {
 	t.Helper()
 	cmd := exec.Command(bin, "serve", "--config", settings)

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// manuals are those that name targets.
+// manuals are the manuals that name targets.
 var manuals = []string{"README.md", "docs/operations.md", "docs/sandbox.md"}
 
-// What the manual quotes under "When a target fails" is what people search for with the
-// message before their eyes; so the sources must say it in these words.
+// The messages that the manual quotes under "When a target fails" are what people search for
+// with the message in front of them, so the sources must contain exactly these words.
 func TestQuotedMessagesAreInTheSources(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/operations.md")
@@ -39,7 +39,7 @@ func TestQuotedMessagesAreInTheSources(t *testing.T) {
 	}
 }
 
-// sourceText is the text of all Go files in the folders that are no tests.
+// sourceText is the text of all Go files in the folders, except tests.
 func sourceText(t *testing.T, folders ...string) string {
 	t.Helper()
 	var all strings.Builder
@@ -60,7 +60,7 @@ func sourceText(t *testing.T, folders ...string) string {
 	return all.String()
 }
 
-// Each call of mage in the manuals must be one that mage takes: its target, and its flags.
+// Each mage call in the manuals must be one that mage accepts: its target and its flags.
 func TestTargetsOfTheManualsExist(t *testing.T) {
 	t.Parallel()
 	targets := readTargets(t)
@@ -98,8 +98,8 @@ func TestTargetsOfTheManualsExist(t *testing.T) {
 	}
 }
 
-// readTargets gives the targets of magefiles, in lower case as mage compares them, and the
-// flags that each takes. The old names, which are aliases, are among them.
+// readTargets returns the targets of magefiles, in lower case as mage compares them, and the
+// flags that each accepts. The old names, which are aliases, are included.
 func readTargets(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../magefiles/*.go")
@@ -114,7 +114,7 @@ func readTargets(t *testing.T) map[string]map[string]bool {
 			t.Fatal(err)
 		}
 		if file.Comments == nil || !strings.HasPrefix(file.Comments[0].List[0].Text, "//go:build mage") {
-			continue // what mage writes itself while it runs
+			continue // a file that mage itself writes while it runs
 		}
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Name.IsExported() {
@@ -150,7 +150,7 @@ func readTargets(t *testing.T) map[string]map[string]bool {
 	return targets
 }
 
-// flagsOf are the optional arguments of a target: those that are pointers.
+// flagsOf returns the optional arguments of a target: those that are pointers.
 func flagsOf(f *ast.FuncDecl) map[string]bool {
 	flags := map[string]bool{}
 	for _, field := range f.Type.Params.List {

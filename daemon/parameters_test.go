@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// The clients, which import nothing of the daemon, and the description of the interface have
-// every parameter of every kind.
+// The clients, which import nothing from the daemon, and the description of the interface
+// have every parameter of every kind.
 func TestClientsHaveEveryParameter(t *testing.T) {
 	t.Parallel()
 	python, err := os.ReadFile("../python/src/crawlerfilter/_filters.py")
@@ -44,7 +44,7 @@ func TestClientsHaveEveryParameter(t *testing.T) {
 	}
 }
 
-// memberType is that of the field of a struct with a name in JSON; nil: there is none.
+// memberType is the type of the struct field with the JSON name key; nil: there is none.
 func memberType(of reflect.Type, key string) reflect.Type {
 	for i := range of.NumField() {
 		if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name == key {

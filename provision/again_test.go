@@ -13,8 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 )
 
-// What a summary says is next must be a call that mage takes: the targets with -resume are
-// those of resumable, and no others.
+// The call that a summary proposes next must be one that mage accepts: the targets with
+// -resume are those of resumable, and no others.
 func TestResumableTargetsAreThoseOfMage(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../magefiles/*.go")
@@ -55,7 +55,7 @@ func TestResumableTargetsAreThoseOfMage(t *testing.T) {
 	}
 }
 
-// A call that is to be pasted says all that the one before it did.
+// A call that is meant to be pasted repeats everything that the call before it was given.
 func TestTheNextCallSaysWhatWasGiven(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a bundle is called in an inventory that stands where ours does.
+// The name of a bundle in an inventory that is in the place of ours.
 func TestBundleAsTheInventoryNamesIt(t *testing.T) {
 	t.Parallel()
 	toolkit, _ := opened(t, "hosts: [{name: a, address: 10.0.0.1}]\n", nil, nil)

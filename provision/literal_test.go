@@ -14,9 +14,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 )
 
-// What a program is stands in its description. The packages that upload, set up, start and
-// watch one have no program's name in them and import no description, nor do the forms of
-// the units. The list of all programs is in toolkit.go.
+// Everything specific to a program is in its description. The packages that upload, set up, start
+// and watch a program contain no program's name and import no description, and neither do the
+// templates of the units. The list of all programs is in toolkit.go.
 func TestNoProgramIsKnownByName(t *testing.T) {
 	t.Parallel()
 	names := []string{urifilter.Program().Name, uridownloader.Program().Name}
@@ -59,8 +59,8 @@ func TestNoProgramIsKnownByName(t *testing.T) {
 	}
 }
 
-// literals are the texts of a file, but for the paths of its imports. Of these it wants
-// that none is a description's.
+// literals calls found with the string literals of a file, except the paths of its imports. It
+// checks that none of those is the path of a description.
 func literals(t *testing.T, path string, found func(token.Position, string)) {
 	t.Helper()
 	set := token.NewFileSet()

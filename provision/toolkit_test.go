@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 )
 
-// open is a toolkit whose operator has an inventory, and other files beside it.
+// opened returns a toolkit whose operator has an inventory, and other files beside it.
 func opened(t *testing.T, inventory string, files map[string]string, environ map[string]string) (*Toolkit, *os.File) {
 	t.Helper()
 	toolkit, out, err := tryOpen(t, inventory, files, environ)
@@ -55,7 +55,7 @@ func tryOpen(t *testing.T, inventory string, files map[string]string, environ ma
 	return toolkit, out, err
 }
 
-// text is what was written.
+// text returns what was written to the file.
 func text(t *testing.T, f *os.File) string {
 	t.Helper()
 	data, err := os.ReadFile(f.Name())
@@ -74,7 +74,7 @@ settings_file: base.yaml
 mongodb: {flavor: ferretdb}
 `
 
-// Settings of the downloader stand in a section of their own, its tokens in a file of their own,
+// The downloader's settings are in a section of their own, its tokens are in a file of their own,
 // and a host may run both programs.
 func TestSettingsOfTheDownloader(t *testing.T) {
 	t.Parallel()
@@ -119,8 +119,8 @@ downloader: {settings: {listen: "0.0.0.0:8001", worker: {concurrency: 5}}, setti
 	}
 }
 
-// A master and its workers meet in one database, and ask one filter; which of the commands is the
-// daemon follows from the roles of a host.
+// A master and its workers share one database and query one filter; the roles of a host determine
+// which of the commands is its daemon.
 func TestSettingsOfMasterAndWorkers(t *testing.T) {
 	t.Parallel()
 	const inventory = `
@@ -185,7 +185,7 @@ mongodb: {flavor: ferretdb}
 	}
 }
 
-// One ready program is not pushed in place of another one.
+// A given binary of one program is not pushed in place of another program.
 func TestOneBinaryForTwoPrograms(t *testing.T) {
 	t.Parallel()
 	const inventory = "hosts: [{name: a, roles: [filter, downloader]}, {name: b, roles: [downloader]}]\n"
@@ -201,7 +201,8 @@ func TestOneBinaryForTwoPrograms(t *testing.T) {
 	}
 }
 
-// Settings come from four places; what roles say is filled in, in the words of each host.
+// Settings come from four places; what follows from roles is filled in from the point of view of
+// each host.
 func TestSettingsOfRoles(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, fleetOfTwo, map[string]string{
@@ -244,7 +245,8 @@ auth:
 	}
 }
 
-// What people say themselves goes before what roles say, and passwords are not shown.
+// What people set themselves takes precedence over what follows from roles, and passwords are not
+// shown.
 func TestSettingsThatPeopleGive(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, `
@@ -266,8 +268,8 @@ mongodb: {uri_env: ARCHIVE}
 	}
 }
 
-// With tls the daemons call Redis at its other port, and both servers with certificates;
-// a host that keeps its items itself has one for the archive alone.
+// With tls, the daemons connect to Redis at its other port, and to both servers with
+// certificates; a host that keeps its items itself has a certificate for the archive alone.
 func TestSettingsOfTLS(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, `
@@ -293,7 +295,7 @@ mongodb: {flavor: ferretdb, tls: true}
 	}
 }
 
-// Hosts call the MariaDB of the role, unless they name another.
+// Hosts connect to the MariaDB of the role, unless they name another.
 func TestSettingsOfMySQL(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, `
@@ -387,8 +389,8 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 	}
 }
 
-// A plan is called what it was asked for by, and its one error is told in the lines of the
-// run and in its summary, not a third time.
+// A plan goes by the name by which it was requested, and its one error is reported in the lines
+// of the run and in its summary, not a third time.
 func TestAPlanThatFailsSaysSo(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, "hosts: [{name: a, address: 127.0.0.1, port: 1}]\n", nil, nil)
@@ -404,7 +406,8 @@ func TestAPlanThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-// What is rolled out has a name: a run that goes on with something else does all hosts again.
+// What is rolled out has a fingerprint: a run that is resumed with something else does all hosts
+// again.
 func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
 	t.Parallel()
 	base, _ := opened(t, fleetOfTwo, map[string]string{"base.yaml": "{}\n"}, nil)
@@ -425,8 +428,8 @@ func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
 	}
 }
 
-// A Redis of the toolkit's is filled in for master and workers, with its password and certificates, as it is for
-// the filter; one that the operator names is left alone.
+// The toolkit's Redis is filled in for master and workers, with its password and certificates, as
+// it is for the filter; a Redis that the operator names is left alone.
 func TestRedisOfMasterAndWorkers(t *testing.T) {
 	t.Parallel()
 	const inventory = `

@@ -29,7 +29,7 @@ func mustRender(t *testing.T, p Params) map[string]string {
 	return text
 }
 
-// has tells whether a unit has the line.
+// has reports whether a unit has the line.
 func has(unit, line string) bool { return slices.Contains(strings.Split(unit, "\n"), line) }
 
 func TestRenderDefaults(t *testing.T) {
@@ -59,7 +59,7 @@ func TestRenderDefaults(t *testing.T) {
 	}
 }
 
-// A program that runs code of others may lock up its children, and no other may.
+// A program that runs other people's code may confine its children, and no other program may.
 func TestJails(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Program{Urifilter(), Uridownloader()} {
@@ -78,7 +78,7 @@ func TestJails(t *testing.T) {
 	}
 }
 
-// A program may have several commands that are daemons, of which a machine runs one.
+// A program may have several commands that are daemons; a machine runs one of them.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	p := Program{Name: "x", Does: "y", Documentation: "z", Daemons: []string{"serve", "master --dispatch"}}
@@ -126,7 +126,7 @@ func TestRenderGiven(t *testing.T) {
 	}
 }
 
-// What cannot stand in a unit is refused, and never rendered.
+// A value that cannot appear in a unit is refused, and never rendered.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	hostile := []string{
@@ -245,8 +245,8 @@ func TestSystemdAccepts(t *testing.T) {
 	}
 }
 
-// Units of another program have its name wherever they have one, and without a job no
-// units for it.
+// The units of another program use its name throughout, and a program without a job has no units
+// for one.
 func TestRenderAnotherProgram(t *testing.T) {
 	t.Parallel()
 	p := Program{Name: "other", Does: "does something else", Documentation: "https://example.com/other"}

@@ -21,12 +21,12 @@ import (
 	"github.com/cr-clawer/urifilter/client/collystorage"
 )
 
-// startDaemon builds the daemon of this repository, serves with it until the test ends,
-// and returns a client of it.
+// startDaemon builds the daemon of this repository, runs it until the test ends, and
+// returns a client for it.
 func startDaemon(t *testing.T) *client.Client {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "urifilter")
-	// go run keeps what it has linked; go build would link once more.
+	// go run caches the binary that it links; go build would link it again.
 	build := exec.CommandContext(t.Context(), "go", "run", "-exec=cp", "./daemon/urifilter", binary)
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -47,7 +47,7 @@ func startDaemon(t *testing.T) *client.Client {
 		daemon.Process.Kill()
 		daemon.Wait()
 	})
-	// The system chooses the port, so that nobody else has it; the daemon tells which one.
+	// The system chooses a free port; the daemon's log says which one.
 	ready := regexp.MustCompile(`"msg":"ready".*"address":"(http://[^"]+)"`)
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		text, err := os.ReadFile(log.Name())
@@ -104,7 +104,7 @@ func collector(t *testing.T, c *client.Client, typ string) *colly.Collector {
 	return collect
 }
 
-// Several collectors, as in several processes, visit each page once between them.
+// Several collectors, like several processes, together visit each page once.
 func TestCollectorsShareACrawl(t *testing.T) {
 	c := startDaemon(t)
 	url, visits := site(t)

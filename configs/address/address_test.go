@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A program that listens on each of these is reached there.
+// A program that listens on any of these addresses can be reached at Reachable of it.
 func TestAListenAddressIsReached(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0", ":0", "[::]:0", "[::1]:0"} {

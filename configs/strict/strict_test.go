@@ -27,7 +27,7 @@ type TLS struct {
 	On bool `yaml:"tls"`
 }
 
-// pair is a Mapping whose keys are no fields.
+// pair is a Mapping whose keys are not fields.
 type pair struct{ sum int }
 
 func (pair) MemberKeys() []string { return []string{"left", "right"} }
@@ -66,7 +66,7 @@ func TestFileThenEnvironment(t *testing.T) {
 	}
 }
 
-// All faults are told at once, and what could be read is set.
+// All faults are reported at once, and the values that could be read are set.
 func TestFaultsNameTheirPlace(t *testing.T) {
 	got, err := read(t, "nane: x\nwait: 3\nserver: {port: -1}\nmost: 5\nmost: 6\npair: {left: 1, middle: 2, right: -2}\nhosts:\n", "SOME_MOSTT=1", "SOME_WAIT=soon")
 	if err == nil || got.Most != 5 {

@@ -14,7 +14,7 @@ import (
 
 const docs = "../../docs"
 
-// Docs show every table and chart of every part, as the results beside them have them.
+// The docs show every table and chart of every part exactly as the results beside them have it.
 func TestDocsAreAsMeasured(t *testing.T) {
 	t.Parallel()
 	tables, charts := shown()
@@ -40,7 +40,7 @@ func TestDocsAreAsMeasured(t *testing.T) {
 	}
 }
 
-// What is measured is what the parts are said to have, so that a result of an older form is seen.
+// The results have exactly the tables and charts of the parts, so that an older form is noticed.
 func TestResultsAreOfTheParts(t *testing.T) {
 	t.Parallel()
 	measured, err := report.Load(filepath.Join(docs, report.Measured))

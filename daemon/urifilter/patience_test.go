@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// A restart of the daemon in the middle of a run is waited out, and nothing is lost.
+// A run waits out a restart of the daemon in the middle of it, and nothing is lost.
 func TestRunGoesOnWhenTheDaemonIsBack(t *testing.T) {
 	for _, command := range []string{"filter", "check"} {
 		dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The programs for servers are static, for the machine that was asked for, and the same
-// when they are built from a copy of the tree elsewhere.
+// The programs for servers are static, built for the requested machine, and identical when
+// they are built from a copy of the tree in another folder.
 func TestSystemBuildFor(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -108,7 +108,7 @@ func TestStatic(t *testing.T) {
 		return
 	}
 	if file, err := elf.Open(shell); err != nil || file.Close() != nil || file.Section(".interp") == nil {
-		return // a static shell, or none of ELF
+		return // a static shell, or not an ELF file
 	}
 	if err := static(shell); err == nil {
 		t.Error("a program with a loader passes")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Two results go through the real benchstat: folders of parts, or one file.
+// Two results, each a folder of parts or one file, go through the real benchstat.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,13 +18,13 @@ import (
 
 // The test program plays all parts: the parent (mage), which starts the middle
 // (a target), which runs the child (the daemon) in the foreground. The child writes
-// what happens to it in a file.
+// what happens to it to a file.
 func TestMain(m *testing.M) {
 	switch log := os.Getenv("CHORES_LOG"); os.Getenv("CHORES_PART") {
 	case "child":
 		child(log)
 	case "middle":
-		// Mage has its own handler before the target runs.
+		// Mage installs its own handler before the target runs.
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 		if err := foreground(part("child", log), time.Hour); err != nil {
 			fmt.Println("foreground:", err)
@@ -51,7 +51,7 @@ func part(name, log string) *exec.Cmd {
 	return cmd
 }
 
-// child stops 1.2 s after it is first asked to, like a daemon that drains.
+// child stops 1.2 s after the last signal, like a daemon that drains.
 func child(log string) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -97,8 +97,8 @@ func startGroup(t *testing.T, name, log string) *exec.Cmd {
 	return cmd
 }
 
-// TestCtrlC sends the interrupt to the whole group and once more to the middle, as
-// a terminal and `go tool` do: the child gets it once, as SIGTERM, and has its time.
+// TestCtrlC sends the interrupt to the whole group and then also to the middle, as a
+// terminal and `go tool` do: the child gets it once, as SIGTERM, and has time to drain.
 func TestCtrlC(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	middle := startGroup(t, "middle", log)

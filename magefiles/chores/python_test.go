@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestReportOfCommands adds up what several commands say, and believes none that breaks.
+// TestReportOfCommands adds up the reports of several commands, and treats a command that breaks
+// as failed.
 func TestReportOfCommands(t *testing.T) {
 	r := Repo{Dir: "."}
 	interpreter := r.python(t.Context(), pythonBasic)

@@ -30,7 +30,8 @@ func TestStepsAreAllDone(t *testing.T) {
 	}
 }
 
-// What steps print that are done beside another comes in one piece, and their errors count.
+// The output of steps that run beside another one is printed in one piece, and their errors
+// count.
 func TestStepsBesideAnother(t *testing.T) {
 	var out strings.Builder
 	begun, third := make(chan struct{}), make(chan struct{})
@@ -125,7 +126,7 @@ func TestBuildVCS(t *testing.T) {
 	}
 	git, err := exec.LookPath("git")
 	if err != nil {
-		return // then it is false, as above
+		return // without git it is false, as above
 	}
 	if out, err := exec.Command(git, "init", "-q", dir).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v\n%s", err, out)
@@ -148,8 +149,7 @@ func TestProvide(t *testing.T) {
 	}
 }
 
-// TestProvideInstalls stands in for apt-get with a script that writes down its
-// arguments.
+// TestProvideInstalls replaces apt-get by a script that records its arguments.
 func TestProvideInstalls(t *testing.T) {
 	bin := t.TempDir()
 	script := "#!/bin/sh\necho \"$DEBIAN_FRONTEND $*\" >>\"$0.log\"\n"

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// standIn is a daemon that is ready a moment after its start, and says how it was
+// standIn is a daemon that is ready a moment after its start, and prints how it was
 // called and when it stops.
 const standIn = `package main
 
@@ -43,7 +43,7 @@ func main() {
 }
 `
 
-// said is what a program has written so far.
+// said holds what a program has written so far.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -70,8 +70,9 @@ func (s *said) waitFor(t *testing.T, want string) {
 	}
 }
 
-// freeAddress is the test's until it ends: outside the range from which the system gives ports to others, and
-// with a socket on the UDP port of the same number, as tests of daemons have them.
+// freeAddress returns an address that belongs to the test until it ends: its port is outside
+// the range from which the system assigns ports, and a socket is kept open on the UDP port of
+// the same number, as in the tests of daemons.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -127,7 +128,7 @@ func TestRun(t *testing.T) {
 	second := part("run", "")
 	second.Dir = dir
 	second.Env = append(second.Env, "URIFILTER_LISTEN="+addr)
-	second.Stderr = nil // CombinedOutput takes it
+	second.Stderr = nil // CombinedOutput sets it
 	text, err := second.CombinedOutput()
 	if err == nil || !strings.Contains(string(text), addr+" is in use by a urifilter") {
 		t.Errorf("a second run: %v\n%s", err, text)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The two targets run each test of the module once, and each ends in its count.
+// The two targets run each test of the module once, and each ends with its count.
 func TestTestsAreDividedOnce(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -55,7 +55,7 @@ func TestTestsAreDividedOnce(t *testing.T) {
 	if err == nil || !strings.Contains(out.String(), "\ntotal of test: 4 passed, 1 failed, 1 skipped; broken: made.up/client, in ") {
 		t.Errorf("%v; got:\n%s", err, &out)
 	}
-	// A choice by name is made among all of them.
+	// A choice by name selects from all tests.
 	r.total = &total{}
 	chosen := TestOptions{Run: "B", Short: true}
 	if tests, _, raced, err = r.goTests(t.Context(), chosen, false); err != nil {
@@ -99,7 +99,7 @@ func TestLongestFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string // one may be of two packages
+	var names []string // two packages may share a name
 	for _, p := range longestFirst(longSystemPackages, system) {
 		names = append(names, path.Base(p))
 	}
@@ -125,7 +125,7 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// TestChosenPackages: only packages with a test of the name are built and run.
+// TestChosenPackages: only packages with a test of that name are built and run.
 func TestChosenPackages(t *testing.T) {
 	r := Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}
 	plain, raced, err := r.testPackages(t.Context())

@@ -8,7 +8,7 @@ import (
 	"github.com/magefile/mage/mage"
 )
 
-// ours are the targets of this repository.
+// ours returns a function that gives the targets of this repository.
 func ours(t *testing.T) func(string) (*targets, error) {
 	t.Helper()
 	all, err := magefiles("../..")
@@ -88,7 +88,7 @@ func TestRefusedCallsSayWhatToType(t *testing.T) {
 	}
 }
 
-// What is not about targets stays with mage, whatever it says.
+// Calls that are not about targets are left to mage, whatever it answers.
 func TestOtherCallsAreLeftToMage(t *testing.T) {
 	t.Parallel()
 	read := ours(t)
@@ -103,7 +103,7 @@ func TestOtherCallsAreLeftToMage(t *testing.T) {
 	}
 }
 
-// The minutes of a first compilation are announced, those after it are none.
+// The first compilation takes minutes and is announced; later calls do not compile.
 func TestTheFirstCompilationIsTold(t *testing.T) {
 	t.Parallel()
 	all, err := ours(t)("")

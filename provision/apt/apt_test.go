@@ -51,7 +51,7 @@ func TestParseInstalled(t *testing.T) {
 	}
 }
 
-// What is shown of a list that was not refreshed says why.
+// The message about a list that was not refreshed says why.
 func TestComplaints(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -37,7 +37,7 @@ func sums(files map[string]string) string {
 	return text.String()
 }
 
-// pack makes a tar of a folder, whose names begin with prefix.
+// pack makes a tar of a folder; the names in it begin with prefix.
 func pack(t *testing.T, dir, prefix string) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "bundle.tar"))

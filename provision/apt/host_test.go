@@ -46,7 +46,7 @@ func TestSystemInstall(t *testing.T) {
 			}
 			fails(t, h, "Unable to locate package no-such-thing\nhint: no repository of the host has it", system.Install("x", "no-such-thing"))
 
-			// What somebody else's repository says stops nothing.
+			// A fault in somebody else's repository stops nothing.
 			h.Sh(t, "echo 'deb http://127.0.0.1:9/debian stable main' >/etc/apt/sources.list.d/dead.list; apt-get remove -qq -y logrotate")
 			hosttest.Must(t, h, []step.Step{apt.New(apt.Options{}).Install("logrotate: package", "logrotate")})
 		})
@@ -60,7 +60,8 @@ func TestSystemFaults(t *testing.T) {
 		return apt.New(apt.Options{Wait: 10 * time.Minute}).Install("packages", packages...)
 	}
 
-	// Somebody else is installing, and has the locks until it has been told who it is: it is waited for.
+	// Somebody else is installing, and holds the locks until the toolkit has named the process
+	// that holds them: the toolkit waits for it.
 	h.Sh(t, "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/told ]; do sleep 0.2; done' install cron")
 	h.Wait(t, "[ -e /run/held ]")
 	var said []string
@@ -87,7 +88,7 @@ func TestSystemFaults(t *testing.T) {
 		t.Errorf("after the wait: %s", got)
 	}
 
-	// The connection ends in the middle: dpkg does not.
+	// The connection breaks in the middle; dpkg does not.
 	cut, cancel := context.WithCancel(hosttest.Voiced(t))
 	h.Sh(t, `printf 'DPkg::Pre-Invoke { "touch /run/hooked; until [ -e /run/cut ]; do sleep 0.2; done"; };\n' >/etc/apt/apt.conf.d/99slow`)
 	c, err = install("bc").Look(cut, h)
@@ -136,7 +137,7 @@ func TestSystemBundleOnAHostWithoutANetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the host has of it in its cache, from an earlier installation, makes no difference.
+	// Packages in the cache of the host, from an earlier installation, make no difference.
 	for _, name := range all {
 		if strings.HasPrefix(filepath.Base(name), "cron_") {
 			deb, err := os.Open(name)
@@ -165,7 +166,7 @@ func TestSystemBundleOnAHostWithoutANetwork(t *testing.T) {
 		t.Errorf("of a bundle with %d packages: %s", len(all), said.String())
 	}
 	offline.Sh(t, "apt-get remove -qq -y cron")
-	// Without an index, as in a bundle that somebody made by hand, all are sent.
+	// Without an index, as in a bundle that was made by hand, all packages are sent.
 	if err := os.Remove(filepath.Join(dir, "debian12-amd64", apt.Index)); err != nil {
 		t.Fatal(err)
 	}

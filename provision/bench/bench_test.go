@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// here runs commands on this machine, as a host does.
+// here runs commands on this machine as if it were a host.
 type here struct{ host.Host }
 
 func (here) Run(ctx context.Context, c host.Command) (host.Output, error) {
@@ -31,12 +31,12 @@ func (here) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	return o, err
 }
 
-// script makes a program of a shell script.
+// script makes a program out of a shell script.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a program")
-	// A process that another test starts meanwhile would have the file open for writing until it is another
-	// program, and a file that somebody writes cannot be run.
+	// A process that another test forks meanwhile would have the file open for writing until it
+	// calls exec, and a file that is open for writing cannot be run.
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700)
 	syscall.ForkLock.RUnlock()

@@ -36,7 +36,7 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// What a diff makes of the old text is the new one.
+// A diff, applied to the old text, gives the new one.
 func TestDiffsApply(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -62,7 +62,7 @@ func apply(t *testing.T, old, shown string) string {
 		return old
 	}
 	shown = strings.ReplaceAll(shown, "\n\\ No newline at end of file\n", "\x00\n")
-	left, at := strings.SplitAfter(old, "\n"), 1 // at is the number of left[0]
+	left, at := strings.SplitAfter(old, "\n"), 1 // at is the line number of left[0]
 	var made []string
 	for _, line := range strings.SplitAfter(shown, "\n")[2:] {
 		text, cut := strings.CutSuffix(strings.TrimSuffix(line, "\n"), "\x00")
@@ -94,7 +94,7 @@ func apply(t *testing.T, old, shown string) string {
 	return strings.Join(append(made, left...), "")
 }
 
-// hunkStart reads "@@ -1,2 +3 @@": the first lines in both texts.
+// hunkStart reads "@@ -1,2 +3 @@" and returns the first lines in both texts.
 func hunkStart(t *testing.T, line string) (from, to int) {
 	t.Helper()
 	fields := strings.Fields(line)

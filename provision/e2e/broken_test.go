@@ -15,19 +15,19 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// fingerprint is what a deployment may change on a host: programs, links, settings, units
-// and which release runs. The process is another one after a rollback.
+// fingerprint prints what a deployment may change on a host: programs, links, settings, units
+// and which release runs. It leaves out the process, which is another one after a rollback.
 const fingerprint = `readlink /opt/urifilter/current
 cd /etc && find urifilter systemd/system/urifilter* -type f ! -name '*.bak*' ! -name '*~' -exec sha256sum {} + | sort -k2
 systemctl is-active urifilter.service urifilter.socket
 readlink /proc/$(systemctl show urifilter -p MainPID --value)/exe
 systemctl show urifilter.socket -p Listen`
 
-// bounded is far more than finding out and going back takes: nothing waits for ever.
+// bounded is far more than detecting a fault and rolling back takes: nothing waits forever.
 const bounded = 4 * time.Minute
 
-// tryBrokenReleases: whatever is wrong with a release is found out on the first host within
-// bounded time, that host is brought back to what it ran before, and the others are not
+// tryBrokenReleases: whatever is wrong with a release is detected on the first host within
+// bounded time, that host is rolled back to what it ran before, and the others are not
 // touched.
 func tryBrokenReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
@@ -48,7 +48,8 @@ func tryBrokenReleases(t *testing.T) {
 		}
 	})
 
-	// Those that are good are not watched for as long as a release that is good for eight seconds.
+	// Good releases are watched for a shorter time than the broken ones, one of which works for
+	// eight seconds.
 	l.WriteInventory(t, strings.Replace(good, "bake: 20s", "bake: 1s", 1))
 	l.Must(t, "deploy")
 	l.WriteInventory(t, good)
@@ -58,7 +59,7 @@ func tryBrokenReleases(t *testing.T) {
 		before[host] = l.Sh(t, host, fingerprint)
 	}
 	marked := l.Sh(t, "a", `grep -l '"healthy"' /opt/urifilter/releases/*/manifest.json`)
-	// after is what holds after each deployment that has failed.
+	// after checks what must hold after each failed deployment.
 	after := func(t *testing.T, r e2e.Result, others string) {
 		t.Helper()
 		if r.Took > bounded {
@@ -113,7 +114,7 @@ func tryBrokenReleases(t *testing.T) {
 		program []byte
 		code    int
 		says    string
-		others  string // what became of them; "": nobody asked them
+		others  string // what became of the other hosts; "": not checked
 	}{
 		"for another processor": {foreign(t, l.Program(t)), fleet.CodeUsage, "it is for ", "failed"},
 		"truncated":             {read(t, l.Program(t))[:1<<20], fleet.CodeUsage, "it is damaged or cut off", ""},
@@ -132,7 +133,7 @@ func tryBrokenReleases(t *testing.T) {
 	}
 }
 
-// want checks what a target ended with, and what it said.
+// want checks the exit code of a target and what it said.
 func want(t *testing.T, r e2e.Result, code int, says ...string) {
 	t.Helper()
 	if r.Code != code {
@@ -154,7 +155,7 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-// foreign is a program whose header says that it is for another processor.
+// foreign returns a program whose header says that it is for another processor.
 func foreign(t *testing.T, path string) []byte {
 	t.Helper()
 	data := read(t, path)
@@ -166,7 +167,7 @@ func foreign(t *testing.T, path string) []byte {
 	return data
 }
 
-// damaged is a program whose header is good and whose code is gone.
+// damaged returns a program whose header is good and whose code is gone.
 func damaged(t *testing.T, path string) []byte {
 	t.Helper()
 	data := read(t, path)

@@ -15,8 +15,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// reached waits until a target that was run with -json -v tells an event of that kind about a
-// step of a host.
+// reached waits until a target that was run with -json -v reports an event of that kind about
+// a step of a host.
 func reached(t *testing.T, r *e2e.Running, kind, host, step string) {
 	t.Helper()
 	event := regexp.MustCompile(`(?m)^\{"event":"` + kind + `",[^\n]*"host":"` + host + `","step":"` + step + `"`)
@@ -27,9 +27,9 @@ func reached(t *testing.T, r *e2e.Running, kind, host, step string) {
 	}
 }
 
-// tryBrokenOff: a deployment that ends in the middle, by its operator, by the death of
-// the laptop or of the line, or that meets another one, leaves hosts that answer and are
-// not locked, and the next one completes.
+// tryBrokenOff: a deployment that meets another one, or that ends in the middle because of its
+// operator or the failure of the laptop or of the line, leaves hosts that answer and are not
+// locked, and the next one completes.
 func tryBrokenOff(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a", Sudo: true}, {Name: "b"}},
@@ -39,7 +39,7 @@ func tryBrokenOff(t *testing.T) {
 	l.Must(t, "deploy")
 	l.Crawler("a", 8000, token).Filter(t, "https://example.com/before")
 	l.Crawler("b", 8000, token).Filter(t, "https://example.com/before")
-	// completes is the second run.
+	// completes checks that the hosts answer, and that a second run completes.
 	completes := func(t *testing.T, binary string) {
 		t.Helper()
 		for _, host := range []string{"a", "b"} {
@@ -110,7 +110,7 @@ func tryBrokenOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		run.Wait(t)
-		unlocked(t, l) // the host has heard of it
+		unlocked(t, l) // the host has noticed it
 		completes(t, binary)
 	})
 
@@ -128,7 +128,7 @@ func tryBrokenOff(t *testing.T) {
 		want(t, r, fleet.CodeFailed, "no answer for 30s", "hint: look whether the host is up")
 		asJSON(t, r)
 		statuses(t, r, map[string]report.Status{"a": report.Changed, "b": report.Unreachable})
-		// The host gives the lock up by itself.
+		// The host releases the lock by itself.
 		for end := time.Now().Add(2 * time.Minute); l.Sh(t, "b", "flock -n "+fleet.LockPath+" true || echo held") != "" && time.Now().Before(end); {
 			time.Sleep(200 * time.Millisecond)
 		}

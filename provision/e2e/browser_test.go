@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/e2e"
 )
 
-// tryBrowser: where the settings require a browser and name a Python, the toolkit installs both,
-// and jobs for them run in their jails under the hardened unit.
+// tryBrowser: where the settings require a browser and name a Python interpreter, the toolkit
+// installs both, and jobs that use them run in their jails under the hardened unit.
 func tryBrowser(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "down", Roles: "downloader"}}})
 	l.WriteInventory(t, l.Inventory(t)+fmt.Sprintf("downloader: {binary: %q, settings: {listen: '0.0.0.0:8001', allow_private: true, browser: {required: true}, script: {python: /usr/bin/python3}}}\n",
@@ -41,7 +41,8 @@ func tryBrowser(t *testing.T) {
 			t.Errorf("%s: the data are %s", name, data)
 		}
 	}
-	// A child that the browser has just forked still has its command line: what counts is who has no such parent.
+	// A child that the browser has just forked still has the browser's command line, so only
+	// processes whose parent is not a browser are counted.
 	browsers, parents := map[string]bool{}, []string{}
 	for line := range strings.Lines(l.Sh(t, "down", "ps -u uridownloader -ww -o pid=,ppid=,args=")) {
 		words := strings.Fields(line)

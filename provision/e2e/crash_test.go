@@ -14,9 +14,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// tryCrashes: a daemon that is killed or hangs comes back by itself, with all that it
-// has said it remembers; one that cannot start is failed for everybody to see, and is
-// started again once the reason is mended.
+// tryCrashes: a daemon that is killed or hangs is restarted by systemd, and still remembers
+// everything that it has acknowledged; one that cannot start is visibly failed, and can be
+// started once the cause is fixed.
 func tryCrashes(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one", Release: "trixie"}},
@@ -28,7 +28,7 @@ func tryCrashes(t *testing.T) {
 	if got := l.Sh(t, "one", "systemctl show urifilter -p WatchdogUSec -p TimeoutAbortUSec"); got != "TimeoutAbortUSec=10s\nWatchdogUSec=30s" {
 		t.Errorf("the unit has\n%s", got)
 	}
-	// The times of the watchdog are an administrator's to change; here they save half a minute.
+	// An administrator may change the times of the watchdog; here that saves half a minute.
 	l.Sh(t, "one", `mkdir -p /etc/systemd/system/urifilter.service.d
 printf '[Service]\nWatchdogSec=10s\nTimeoutAbortSec=2s\n' >/etc/systemd/system/urifilter.service.d/local.conf
 systemctl daemon-reload && systemctl restart urifilter`)
@@ -39,8 +39,9 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		crawler.Filter(t, item)
 		pid, began := process(), time.Now()
 		l.Sh(t, "one", "kill -"+signal+" "+pid+`; while grep -q '^State:[[:blank:]]*[RSDI]' /proc/`+pid+`/status 2>/dev/null; do sleep 0.01; done`)
-		// Who asks meanwhile waits, and is answered. systemd continues a halted process when it
-		// aborts it: that one may take a connection in its last moment, which is then cut.
+		// A client that calls meanwhile waits, and gets an answer. systemd continues a stopped
+		// process when it aborts it: that process may accept a connection in its last moment,
+		// which is then cut.
 		fresh, err := crawler.Ask(item)
 		if signal == "STOP" && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 			fresh, err = crawler.Ask(item)
@@ -52,7 +53,8 @@ systemctl daemon-reload && systemctl restart urifilter`)
 			t.Errorf("SIG%s: %s is forgotten", signal, item)
 		}
 		t.Logf("SIG%s: a call was answered after %s", signal, time.Since(began).Round(time.Millisecond))
-		// The one that systemd aborts may even have answered, so the next one is waited for.
+		// The process that systemd aborts may even have answered, so the test waits for the next
+		// one.
 		wanted := fmt.Sprint(i + 1)
 		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			restarts, now := l.Sh(t, "one", "systemctl show urifilter -p NRestarts --value"), process()
@@ -65,7 +67,7 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		}
 	}
 
-	// Settings that somebody has spoilt on the host, and the daemon dies: a crash loop.
+	// The settings on the host are broken and the daemon dies: a crash loop.
 	l.Sh(t, "one", `cp -a /etc/urifilter/urifilter.yaml /root/saved && echo 'no_such_key: 1' >>/etc/urifilter/urifilter.yaml && kill -KILL `+process())
 	r := l.Mage(t, "urifilter:status")
 	want(t, r, fleet.CodeFailed, "crash loop", "go tool mage urifilter:logs -hosts=one says why")
@@ -83,9 +85,9 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		t.Errorf("the timer for the next try is %s", got)
 	}
 	want(t, l.Must(t, "urifilter:logs", "-lines=20"), 0, "no_such_key")
-	// What crashes is no release to go back to.
+	// A release that crashes is not one to roll back to.
 	want(t, l.Mage(t, "urifilter:get", "-dryRun", "-binary="+l.Another(t, "second")), 0, "as not healthy: its daemon crashes")
-	// Starting it does not help, and says why; mended, it does.
+	// Starting it does not help, and says why; once the settings are mended, it does.
 	want(t, l.Mage(t, "urifilter:start"), fleet.CodeFailed, "/etc/urifilter/urifilter.yaml:", "no_such_key: unknown key")
 	l.Sh(t, "one", "mv /root/saved /etc/urifilter/urifilter.yaml")
 	l.Must(t, "urifilter:start")

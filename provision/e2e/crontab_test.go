@@ -9,8 +9,8 @@ import (
 
 var cronLine = regexp.MustCompile(`(?m)^0 0 1 \* \* (\S+) (.*)$`)
 
-// tryCrontab runs the line of the crontab as cron does: as its user, with the variables
-// of the file and those that cron sets, and no others, by the shell.
+// tryCrontab runs the line of the crontab as cron does: in a shell, as its user, with the
+// variables of the file and those that cron sets, and no others.
 func tryCrontab(t *testing.T, o *operator) {
 	for _, host := range []string{"one", "two"} {
 		o.Crawler(host, 8000, o.token).Filter(t, "https://example.com/crontab/"+host)
@@ -43,7 +43,7 @@ func tryCrontab(t *testing.T, o *operator) {
 	}
 }
 
-// versions are the newest in the archive, by filter, each verified.
+// versions returns the newest version of each filter in the archive, each verified.
 func versions(t *testing.T, o *operator, host string) map[string]string {
 	t.Helper()
 	text := o.Sh(t, host, "cd / && setpriv --reuid=urifilter --regid=urifilter --init-groups /opt/urifilter/current/urifilter bitmap verify --quiet --config /etc/urifilter/urifilter.yaml")
@@ -55,13 +55,13 @@ func versions(t *testing.T, o *operator, host string) map[string]string {
 	return found
 }
 
-// near gives cron itself the line for each minute, under another name, and returns the
-// check that it has been run.
+// near gives the line to cron itself, to be run every minute and under another name, and
+// returns a check that cron has run it.
 func near(t *testing.T, o *operator, host string) func(*testing.T) {
 	t.Helper()
 	o.Crawler(host, 8000, o.token).Filter(t, "https://example.com/near")
-	// cron looks at times to the second: it must not see a file that is still empty, or miss one that
-	// came in the second of its look.
+	// cron compares times by the second: it must not see a file that is still empty, or miss one
+	// that was created in the same second in which it looked.
 	o.Sh(t, host, `sed 's/^0 0 1 /* * * /; s/--identifier=urifilter-writeback/--identifier=near-writeback/' /etc/cron.d/urifilter >/etc/cron.d/.near
 mv /etc/cron.d/.near /etc/cron.d/near
 sleep 1.1

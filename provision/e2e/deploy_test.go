@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// tryFromNothing: one command makes two fresh hosts a fleet that answers, one reached as
-// root and one as a user whose sudo asks for a password, with the program built from the
+// tryFromNothing: one command turns two fresh hosts, one reached as root and one as a user
+// whose sudo asks for a password, into a fleet that answers, with the program built from the
 // sources, Redis from apt, and the archive from a repository of packages.
 func tryFromNothing(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
@@ -22,7 +22,7 @@ func tryFromNothing(t *testing.T) {
 		},
 		Repository: true, Sources: true,
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {bake: 5s}\n", // longer than the health check watches
+		More:     "fleet: {bake: 5s}\n", // longer than the health check lasts
 	})
 
 	// Open to the network without a token: refused before anything is touched.
@@ -76,7 +76,7 @@ func tryFromNothing(t *testing.T) {
 		t.Errorf("the archive has no bit-map:\n%s", status)
 	}
 
-	// A second time there is nothing to do, and a plan says so.
+	// A second deployment has nothing to do, and a plan says so.
 	shown := plan.Text() + first.Text()
 	for _, args := range [][]string{{"deploy", "-json", "-v"}, {"plan", "-exitCode", "-json"}} {
 		again := l.Must(t, args...)
@@ -93,7 +93,7 @@ func tryFromNothing(t *testing.T) {
 
 	shown += tryLoad(t, l)
 
-	// No secret of the hosts, or of sudo, is in what was shown.
+	// The output contains no secret of the hosts or of sudo.
 	secrets := []string{l.Password, token}
 	for _, host := range []string{"one", "two"} {
 		secrets = append(secrets, l.Sh(t, host, "cat /etc/urifilter/operator.token"), l.Sh(t, host, "cat /etc/urifilter/redis.password"))
@@ -105,7 +105,8 @@ func tryFromNothing(t *testing.T) {
 	}
 }
 
-// tryLoad puts both daemons under load, and returns what was shown. The filters that it has made are gone.
+// tryLoad puts both daemons under load, and returns the output. The filters that the load has
+// created must be gone afterwards.
 func tryLoad(t *testing.T, l *e2e.Laptop) string {
 	t.Helper()
 	filters := func() []string {

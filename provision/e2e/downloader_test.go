@@ -21,7 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// pages is a web server on the network of the hosts, which counts who was asked for.
+// pages is a web server on the network of the hosts that counts the requests for each page.
 type pages struct {
 	url  string
 	mu   sync.Mutex
@@ -53,7 +53,7 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "<p>this is %s</p>", r.URL.Path)
 }
 
-// often is how often each page was asked for.
+// often returns how often each page was requested.
 func (p *pages) often() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *pages) often() []int {
 	return often
 }
 
-// fetches is how often pages were asked for.
+// fetches returns how often pages were requested in all.
 func (p *pages) fetches() (all int) {
 	for _, n := range p.often() {
 		all += n
@@ -72,12 +72,12 @@ func (p *pages) fetches() (all int) {
 	return all
 }
 
-// job is one of some URIs there, in the form of a call.
+// job returns a job for some URIs of the server, as the body of a request.
 func (p *pages) job(name string, from, to int) string {
 	return jobOf(name, from, to, func(int) string { return p.url })
 }
 
-// sitesJob is the same of sixteen hosts, site0.test and so on.
+// sitesJob is like job, with URIs of sixteen hosts, site0.test and so on.
 func (p *pages) sitesJob(name string, from, to int) string {
 	_, port, _ := strings.Cut(strings.TrimPrefix(p.url, "http://"), ":")
 	return jobOf(name, from, to, func(i int) string { return fmt.Sprintf("http://site%d.test:%s", i%16, port) })
@@ -91,7 +91,7 @@ func jobOf(name string, from, to int, url func(i int) string) string {
 	return fmt.Sprintf(`{"name": %q, "filter": "uri_download", "uris": [%s], "setting": {"delay": "1ms", "concurrency": 4}}`, name, strings.Join(uris, ","))
 }
 
-// scriptJob is such a job with code of its own.
+// scriptJob is like job, with code of its own.
 func (p *pages) scriptJob(name string, from, to int) string {
 	plain := p.job(name, from, to)
 	return strings.Replace(plain, `"delay": "1ms"`, `"download_engine": "script", "delay": "1ms"`, 1)[:len(plain)+len(`"download_engine": "script", `)-1] +
@@ -122,7 +122,7 @@ func (s submitter) call(t *testing.T, method, path, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
-// done waits until so many tasks of a job are done, and none is left.
+// done waits until want tasks of a job are done, and none is left.
 func (s submitter) done(t *testing.T, job string, want int) {
 	t.Helper()
 	before := ""
@@ -145,7 +145,7 @@ func (s submitter) done(t *testing.T, job string, want int) {
 	}
 }
 
-// stored are the URIs that a job has data of, sorted.
+// stored returns the URIs for which a job has data, sorted.
 func (s submitter) stored(t *testing.T, job string) []string {
 	t.Helper()
 	_, text := s.call(t, "GET", "/api/v1/jobs/"+job+"/data", "")
@@ -164,9 +164,9 @@ func (s submitter) stored(t *testing.T, job string) []string {
 	return uris
 }
 
-// tryDownloader: the toolkit deploys uridownloader, all roles in one process. A job that
-// somebody submits over the network is downloaded once, page by page; a broken release is
-// taken back, and what was downloaded is there.
+// tryDownloader: the toolkit deploys uridownloader, all roles in one process. A job that is
+// submitted over the network is downloaded once, page by page; a broken release is rolled
+// back, and the downloaded data is kept.
 func tryDownloader(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "down", Roles: "downloader"}}})
 	first := l.Downloader(t, "first")
@@ -195,19 +195,19 @@ func tryDownloader(t *testing.T) {
 	s.done(t, "news", 50)
 	stored := s.stored(t, "news")
 
-	// The code of a job runs in its jail under the hardened unit, too.
+	// A job's own code also runs in its jail under the hardened unit.
 	if status, text := s.call(t, "POST", "/api/v1/jobs", pages.scriptJob("code", 60, 62)); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	s.done(t, "code", 2)
 
-	// A release that does not start is taken back: the one before has all, and goes on.
+	// A release that does not start is rolled back: the one before has all data, and goes on.
 	r := l.Mage(t, "deploy", "-binary="+l.BrokenOf(t, first, programs.Exit))
 	want(t, r, fleet.CodeFailed, "I exit at once, as the test wants it", "rolled back: release")
 	if status, text := s.call(t, "POST", "/api/v1/jobs", pages.job("more", 40, 60)); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
-	s.done(t, "more", 10) // the other ten were seen
+	s.done(t, "more", 10) // the other ten had been seen
 	if again := s.stored(t, "news"); len(again) != 50 || !slices.Equal(again, stored) {
 		t.Errorf("after the way back there are %d results of 50", len(again))
 	}
@@ -215,7 +215,7 @@ func tryDownloader(t *testing.T) {
 		t.Errorf("%d pages were fetched, one %d times: want 62, each once", len(often), slices.Max(often))
 	}
 
-	// Another release, its history, and back.
+	// Another release, the list of releases, and back.
 	l.Must(t, "deploy", "-binary="+l.Downloader(t, "second"))
 	if got := l.Must(t, "downloader:releases").Stdout; strings.Count(got, "never") != 1 || strings.Count(got, "*") != 1 || strings.Count(got, "\n") != 4 {
 		t.Errorf("releases:\n%s", got)
@@ -238,7 +238,7 @@ func tryDownloader(t *testing.T) {
 	}
 }
 
-// sha256Of is the digest of a file, as sha256sum writes it of its input.
+// sha256Of returns the digest of a file, as sha256sum prints it for its standard input.
 func sha256Of(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -14,9 +14,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// tryFailingHosts: whatever is wrong with one host, it is told with the next step, the
-// other host is served or left alone as a whole, no lock stays, and once the reason is
-// mended the same command completes.
+// tryFailingHosts: whatever is wrong with one host, the output says so and names the next
+// step, the other host is either deployed completely or not touched, no lock remains, and once
+// the cause is fixed the same command completes.
 func tryFailingHosts(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "good"}, {Name: "bad", Sudo: true, Disks: map[string]int64{"/opt": 400 << 20}}},
@@ -36,14 +36,15 @@ func tryFailingHosts(t *testing.T) {
 		code        int
 		good, bad   report.Status
 		says        []string
-		// The same command completes then. It is left out where the case before has shown it: what was
-		// wrong was a file or a variable of the laptop, and the next one that completes shows that nothing stays.
+		// completes checks that the same command then completes. It is left out where the case
+		// before has shown it: the fault was in a file or a variable of the laptop, and the next
+		// case that completes shows that nothing of it remains.
 		completes bool
 	}{
 		{
 			what: "another host key",
 			spoil: func(t *testing.T) {
-				// Somebody else answers at its address, as far as can be told.
+				// For all that the laptop can tell, another machine answers at its address.
 				known := string(read(t, l.Sandbox.KnownHosts))
 				for _, key := range bad.HostKeys {
 					kind, _, _ := strings.Cut(key, " ")
@@ -178,7 +179,7 @@ func tryFailingHosts(t *testing.T) {
 	})
 }
 
-// fill leaves so many MB free in /opt.
+// fill leaves the given number of MB free in /opt.
 const fill = `free() { echo $(($(df -Pm /opt | awk 'NR==2{print $4}') - $1)); }; fill() { fallocate -l "$(free "$1")M" /opt/filler; }; fill`
 
 func write(t *testing.T, path, text string) {
@@ -188,8 +189,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// padded is the daemon with so many MB behind it, another release each time: its upload
-// takes a while.
+// padded returns the daemon with size MB appended, another release each time, so that its
+// upload takes a while.
 func padded(t *testing.T, l *e2e.Laptop, size int) string {
 	t.Helper()
 	tail := make([]byte, size<<20)
@@ -201,8 +202,8 @@ func padded(t *testing.T, l *e2e.Laptop, size int) string {
 	return path
 }
 
-// unlocked checks that no run holds a host. A run that was killed, or gave its lock back by a hang-up, is
-// waited for; not for so long that the lock of one that is silent would end by itself.
+// unlocked checks that no run holds a host. It waits for a run that was killed, or that releases
+// its lock by a hang-up, but not so long that the lock of a silent run would expire by itself.
 func unlocked(t *testing.T, l *e2e.Laptop) {
 	t.Helper()
 	for name := range l.Hosts {
@@ -212,7 +213,7 @@ func unlocked(t *testing.T, l *e2e.Laptop) {
 	}
 }
 
-// asJSON checks that all of a target's standard output are events.
+// asJSON checks that all of a target's standard output consists of events.
 func asJSON(t *testing.T, r e2e.Result) {
 	t.Helper()
 	for line := range strings.Lines(r.Stdout) {
@@ -233,11 +234,11 @@ func statuses(t *testing.T, r e2e.Result, want map[string]report.Status) {
 	}
 }
 
-// tryAptHeld: while somebody else installs packages on a host, a deployment that needs
-// some waits, says for whom, and completes.
+// tryAptHeld: while somebody else installs packages on a host, a deployment that needs to
+// install some waits, says which process it waits for, and completes.
 func tryAptHeld(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "one", Roles: "filter, redis"}}, Settings: "uri_num_scale: 100000"})
-	// It waits for a file before it installs, with the locks in its hands.
+	// This apt-get holds the locks, and waits for a file before it installs.
 	l.Sh(t, "one", "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/go ]; do sleep 0.2; done' install bc")
 	l.Sh(t, "one", "for i in $(seq 2400); do [ ! -e /run/held ] || exit 0; sleep 0.1; done; systemctl status other; exit 1")
 	run := l.Start(t, "deploy", "-json")

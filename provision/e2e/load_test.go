@@ -20,8 +20,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/e2e"
 )
 
-// load is what crawlers do to one daemon without a break, each with items of its own, none
-// of them asking a second time: what is lost stays lost, and is counted.
+// load is the constant load of crawlers on one daemon. Each has items of its own, and none
+// repeats a call: what is lost stays lost, and is counted.
 type load struct {
 	name    string
 	crawler *e2e.Crawler
@@ -31,23 +31,23 @@ type load struct {
 	mu      sync.Mutex
 	asked   []string // each item that an answer called new
 	calls   int
-	lost    []string // calls without an answer, or with another one than it should be
+	lost    []string // calls without an answer, or with a wrong one
 	longest time.Duration
-	by      string // the kind of client that waited for it
+	by      string // the kind of client that waited that long
 }
 
-// perCall is how many items a call of the load has. Between two calls a client waits, for
-// the machine has to deploy too, and the filter shall not get full.
+// perCall is how many items a call of the load has. Between two calls a client waits, because
+// the machine also has to deploy, and the filter must not fill up.
 const (
 	perCall = 10
 	between = 15 * time.Millisecond
 )
 
-// someone asks once: the items are those that the answer calls new.
+// someone makes one call, and returns the items that the answer calls new.
 type someone func(items []string) (fresh []string, err error)
 
-// startLoad sets clients of three kinds on a daemon: a connection that is used until the
-// server says that it closes it, Go's own client, and Python's.
+// startLoad starts clients of three kinds against a daemon: a raw connection that is used until
+// the server says that it closes it, Go's own client, and Python's.
 func startLoad(t *testing.T, name string, c *e2e.Crawler) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -65,7 +65,7 @@ func startLoad(t *testing.T, name string, c *e2e.Crawler) *load {
 	return l
 }
 
-// run is one client in a loop.
+// run runs one client in a loop.
 func (l *load) run(ctx context.Context, kind, prefix string, ask someone) {
 	l.ended.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
@@ -98,7 +98,7 @@ func (l *load) count(kind, who string, fresh []string, took time.Duration, err e
 	}
 }
 
-// pause is the longest that a call has waited since the last time that it was asked.
+// pause returns the longest time that a call has waited since pause was last called.
 func (l *load) pause() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *load) pause() string {
 	return text
 }
 
-// more waits until so many more calls were answered: the load is on.
+// more waits until n more calls have been answered, so the load is on.
 func (l *load) more(t *testing.T, n int) {
 	t.Helper()
 	count := func() (int, []string) {
@@ -127,7 +127,8 @@ func (l *load) more(t *testing.T, n int) {
 	}
 }
 
-// done ends the load and judges: no call lost, and everything that was asked for is known.
+// done ends the load and checks the result: no call was lost, and every item that was asked for
+// is known.
 func (l *load) done(t *testing.T) {
 	t.Helper()
 	l.stop()
@@ -152,18 +153,19 @@ func (l *load) done(t *testing.T) {
 	}
 }
 
-// silence is what a daemon that stops does not wait for: it closes a connection that has been
-// silent for two seconds, and carries nothing out that crosses the close. A client that the
-// machine kept from calling for so long makes its call again, and all of it must be new.
+// silence is the time after which a stopping daemon no longer waits: it closes a connection that
+// has been silent for two seconds, and carries out no request that crosses the close. A client
+// that the machine kept from calling for that long repeats its call, and all of its items must be
+// new.
 const silence = 2 * time.Second
 
-// rawClient keeps one connection, and makes another one only where the server has said in
-// an answer that it closes it, or after a silence.
+// rawClient keeps one connection, and opens another one only if the server has said in an
+// answer that it closes it, or after a silence.
 type rawClient struct {
 	address, token string
 	conn           net.Conn
 	reader         *bufio.Reader
-	answered       time.Time // when it had its last answer
+	answered       time.Time // when it got its last answer
 }
 
 func (c *rawClient) ask(items []string) ([]string, error) {
@@ -213,8 +215,8 @@ func (c *rawClient) call(items []string) (fresh []string, last bool, err error) 
 	return fresh, res.Close, err
 }
 
-// goClient is net/http as people use it; a call that it repeats by itself is its own affair,
-// and what it asked for twice is not new the second time.
+// goClient is net/http as people use it. If it repeats a call by itself, that is its own
+// affair: items that it has sent twice are not new the second time.
 func goClient(transport *http.Transport, c *e2e.Crawler) someone {
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	return func(items []string) ([]string, error) {

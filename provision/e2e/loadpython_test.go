@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// pythonClient is Python's http.client, which repeats nothing; after a silence it is done here. It writes
-// a line for each call: what it took, and what was new or what went wrong.
+// pythonClient uses Python's http.client, which repeats nothing; after a silence the script
+// itself repeats the call. It writes a line for each call: the time that it took, and what was
+// new or what went wrong.
 const pythonClient = `
 import http.client, json, sys, time
 host, token, prefix = sys.argv[1:]
@@ -50,8 +51,8 @@ while True:
     time.sleep(0.015)
 `
 
-// python runs that client. It is ended between two calls: what it has not written yet, it
-// has not asked.
+// python runs that client. It is killed between two calls, so it has made no call that it has
+// not written.
 func (l *load) python(ctx context.Context, t *testing.T, prefix string) {
 	t.Helper()
 	cmd := exec.Command("python3", "-c", pythonClient, strings.TrimPrefix(l.crawler.URL, "http://"), l.crawler.Token, prefix)
@@ -80,7 +81,7 @@ func (l *load) python(ctx context.Context, t *testing.T, prefix string) {
 			}
 			l.count("Python", prefix, call.Fresh, time.Duration(call.Took*float64(time.Second)), err)
 			if call.Items == nil {
-				break // it has ended by itself
+				break // the client has ended by itself
 			}
 		}
 		_ = cmd.Process.Kill()

@@ -7,8 +7,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// tryFiltersInMariaDB: a deployment installs MariaDB on the host of the role mysql, and the
-// daemons of two hosts share a filter there; a second one finds nothing to do.
+// tryFiltersInMariaDB: a deployment installs MariaDB on the host with the role mysql, and the
+// daemons of two hosts share a filter in it; a second deployment finds nothing to do.
 func tryFiltersInMariaDB(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one", Roles: "filter, mysql"}, {Name: "two"}},

@@ -10,9 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// tryNewcomer: who has a password for a host and nothing else is told to set up SSH,
-// compares the fingerprint with that of the host itself, and needs no password for it
-// from then on.
+// tryNewcomer: an operator who has only a password for a host is told to set up SSH, compares
+// the fingerprint with that of the host itself, and needs no password for it from then on.
 func tryNewcomer(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "one", Sudo: true}}})
 	h := l.Hosts["one"]
@@ -44,7 +43,7 @@ func tryNewcomer(t *testing.T) {
 		t.Errorf("authorized_keys: %s", got)
 	}
 
-	// The key is enough to log in; a second time nothing is added.
+	// The key is enough to log in; a second setup adds nothing.
 	l.Environ = l.Environ[:1]
 	want(t, l.Must(t, "ssh:check"), 0, "deploy@"+h.Address)
 	l.Must(t, "ssh:setup")

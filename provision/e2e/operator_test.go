@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// operator is a person at a laptop who keeps all that the targets wrote.
+// operator is a person at a laptop who keeps all output of the targets.
 type operator struct {
 	*e2e.Laptop
 	token string // of the crawlers
@@ -33,10 +33,10 @@ func (o *operator) Must(t *testing.T, args ...string) e2e.Result {
 	return r
 }
 
-// tryByFabricNames: a fleet that is set up task by task, by the names that its operators
-// know from fabric, on hosts that others use too, is what a deployment makes; and then all
-// that operators do with it. Host one shares its items through Redis, host two keeps its
-// own, and is reached as a user whose sudo asks for a password.
+// tryByFabricNames: a fleet that is set up task by task, by the names that its operators know
+// from fabric, on hosts that others also use, is the same as one that a deployment makes. The
+// test then does everything that operators do with it. Host one shares its items through Redis;
+// host two keeps its own, and is reached as a user whose sudo asks for a password.
 func tryByFabricNames(t *testing.T) {
 	o := &operator{Laptop: e2e.New(t, e2e.Options{
 		Hosts: []e2e.Host{
@@ -62,7 +62,7 @@ func tryByFabricNames(t *testing.T) {
 	others.same(t, "at the end")
 }
 
-// setUp takes each step of a deployment by its fabric name.
+// setUp runs each step of a deployment by its fabric name.
 func setUp(t *testing.T, o *operator) {
 	t.Helper()
 	told(t, o.Mage(t, "urifilter_start"), fleet.CodeFailed, "the host has no release", "hint: go tool mage deploy")
@@ -90,7 +90,7 @@ func setUp(t *testing.T, o *operator) {
 		}
 	}
 
-	// What is left of a deployment is the schedule.
+	// The only part of a deployment that is left is the schedule.
 	plan := o.Mage(t, "plan", "-exitCode")
 	told(t, plan, fleet.CodeChanges, "schedule: crontab")
 	for line := range strings.Lines(plan.Stdout) {
@@ -105,8 +105,8 @@ func changed(h report.HostSummary) bool { return h.Status != report.OK || h.Chan
 
 var columns = regexp.MustCompile(" +")
 
-// told checks what a person sees: the exit code, and parts of the text, in which columns
-// are one blank apart.
+// told checks what a person sees: the exit code, and parts of the text, in which columns are
+// separated by one blank.
 func told(t *testing.T, r e2e.Result, code int, parts ...string) {
 	t.Helper()
 	if r.Code != code {

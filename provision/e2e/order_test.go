@@ -4,7 +4,7 @@ package e2e_test
 
 import "testing"
 
-// onHosts runs a test on real hosts beside others.
+// onHosts runs a test on real hosts in parallel with others.
 func onHosts(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	if testing.Short() {
@@ -14,8 +14,9 @@ func onHosts(t *testing.T, test func(*testing.T)) {
 	test(t)
 }
 
-// These are in the order of the time that they take. Of tests that run beside others go test begins mostly
-// with the last ones of the source: the longest are to be begun early, so that none runs by itself in the end.
+// These are in the order of the time that they take, the longest last. Of parallel tests, go
+// test mostly begins with the last ones in the source: the longest should begin early, so that
+// none of them runs alone at the end.
 func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings) }
 func TestSystemNewcomer(t *testing.T)           { onHosts(t, tryNewcomer) }
 func TestSystemSecondProgram(t *testing.T)      { onHosts(t, trySecondProgram) }

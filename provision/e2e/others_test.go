@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// others are what people beside the toolkit have on the hosts: crontabs, limits, lines of
-// their own in configuration files.
+// others is what people other than the toolkit's users have on the hosts: crontabs, limits, and
+// lines of their own in configuration files.
 type others struct {
 	o      *operator
-	before map[string]string // of a host
+	before map[string]string // by host
 }
 
-// settle has others use the hosts before the toolkit comes. On one, cron and Redis are
-// there already, as somebody has set them up; on two, cron is not.
+// settle has others use the hosts before the toolkit comes. On one, somebody has already
+// installed and set up cron and Redis; on two, cron is not installed.
 func settle(t *testing.T, o *operator) *others {
 	t.Helper()
 	const all = `set -e
@@ -48,7 +48,7 @@ systemctl restart redis-server`)
 	return s
 }
 
-// now is what is theirs on a host, as it is.
+// now returns the current state of what is theirs on a host.
 func (s *others) now(t *testing.T, host string) string {
 	t.Helper()
 	return s.o.Sh(t, host, `cd / && for f in $(ls var/spool/cron/crontabs/root 2>/dev/null) etc/cron.d/other etc/security/limits.conf etc/security/limits.d/90-other.conf; do stat -c '%n %a %U:%G %y' $f; cat $f; done
@@ -56,7 +56,7 @@ grep -E '^# Ask the|level: warn +# debug|^limits: .* # a crawler' etc/urifilter/
 [ ! -e etc/redis/redis.conf ] || { stat -c '%n %a %U:%G' etc/redis/redis.conf; sed '/urifilter/,$d; /^$/d' etc/redis/redis.conf; }`)
 }
 
-// same checks that all of it is as it was, and in force.
+// same checks that all of it is unchanged and in force.
 func (s *others) same(t *testing.T, when string) {
 	t.Helper()
 	for host, before := range s.before {

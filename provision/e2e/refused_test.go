@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// tryRefusedSettings: settings that no daemon can run with are refused before a host is
-// touched, where that can be seen; else the host is brought back.
+// tryRefusedSettings: settings that no daemon can run with are refused before a host is touched,
+// where they can be recognized by then; otherwise the host is rolled back.
 func tryRefusedSettings(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one"}},
@@ -23,7 +23,7 @@ func tryRefusedSettings(t *testing.T) {
 	crawler.Filter(t, "https://example.com/before")
 	process := func() string { return l.Sh(t, "one", "systemctl show urifilter -p MainPID --value") }
 	before, pid := l.Sh(t, "one", fingerprint), process()
-	// Somebody else has a port.
+	// Another program occupies a port.
 	l.Sh(t, "one", `systemd-run --quiet --unit=squatter perl -MIO::Socket::INET -e 'push @s, IO::Socket::INET->new(LocalPort => 8001, Listen => 1) or die; sleep' && for i in $(seq 1200); do ss -Hltn sport = :8001 | grep -q . && exit; sleep 0.1; done; exit 1`)
 
 	for _, c := range []struct {

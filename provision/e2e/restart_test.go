@@ -11,10 +11,10 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// tryUnderLoad: neither a restart by systemd or by the toolkit, nor an upgrade, nor one
-// to a release that does not start and is rolled back, loses a call or an item of crawlers
-// that never stop asking; with the store of the host itself, and with Redis. Nor does a
-// deployment that has the daemon call Redis by TLS, nor a renewal of its certificates.
+// tryUnderLoad: while crawlers call without a break, neither a restart by systemd or by the
+// toolkit, nor an upgrade, nor an upgrade to a release that does not start and is rolled back
+// loses a call or an item; with the host's own store, and with Redis. The same holds for a
+// deployment that makes the daemon call Redis by TLS, and for a renewal of its certificates.
 func tryUnderLoad(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "own", Release: "bookworm"}, {Name: "shared", Release: "trixie", Roles: "filter, redis"}},

@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// tryReleases: what a host keeps, how an operator goes back, and that units of an older
-// version are replaced while an administrator's own lines beside them stay.
+// tryReleases: which releases a host keeps, how an operator rolls back, and that units of an
+// older version are replaced while an administrator's own lines beside them stay.
 func tryReleases(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "one", Sudo: true}},
@@ -45,12 +45,12 @@ func tryReleases(t *testing.T) {
 		t.Error("a rollback to nothing restarted the daemon")
 	}
 
-	// Five more of a year ago: with the two of today that is more than are kept.
+	// Five more releases of a year ago: with today's two that is more than are kept.
 	l.Sh(t, "one", `cd /opt/urifilter/releases && for day in 01 02 03 04 05; do
 	id=202501${day}T000000Z-${day}3456789abc
 	mkdir $id && cp `+first+`/urifilter $id/ && sed "s/`+first+`/$id/; s/202[0-9]-[^\"]*Z\"/2025-01-${day}T00:00:00Z\"/g" `+first+`/manifest.json >$id/manifest.json
 done`)
-	// An older unit, which a line of an administrator goes with.
+	// An older unit, with an administrator's own lines beside it.
 	l.Sh(t, "one", `sed -i 's/^RestartSec=.*/RestartSec=7s/; /^ExecStopPost=/d' /etc/systemd/system/urifilter.service
 mkdir -p /etc/systemd/system/urifilter.service.d
 printf '[Service]\nNice=5\nRestartSec=2s\n' >/etc/systemd/system/urifilter.service.d/local.conf
@@ -70,7 +70,7 @@ systemctl daemon-reload`)
 		t.Error("the same again changes something")
 	}
 
-	// By hand: to the one that was healthy before; and back, to one that is named.
+	// By hand: to the release that was healthy before; and back, to one given by name.
 	l.Must(t, "urifilter:rollback")
 	runs(t, first)
 	plan := l.Must(t, "urifilter:rollback", "-version="+second[:15], "-dryRun")
@@ -86,7 +86,7 @@ systemctl daemon-reload`)
 		t.Error("refused rollbacks restarted the daemon")
 	}
 
-	// One that is broken is no way back: it is left again.
+	// A rollback to a broken release does not last: it is rolled back in turn.
 	l.Mage(t, "deploy", "-binary="+l.Broken(t, programs.Late))
 	runs(t, second)
 	broken := l.Sh(t, "one", "cd /opt/urifilter/releases && ls -d 2* | grep -v -e ^2025 -e "+first+" -e "+second)

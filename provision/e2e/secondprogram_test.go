@@ -20,7 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// greeter is a program that the toolkit has never heard of.
+// greeter returns a program that the toolkit does not know.
 func greeter() program.Program {
 	return program.Program{
 		Program: systemd.Program{
@@ -49,9 +49,9 @@ func greeter() program.Program {
 	}
 }
 
-// trySecondProgram: what deploys the filter deploys another program, as another
-// role, beside nothing of the filter's: user, folders, settings, units, port, start, real
-// request, schedule, rollback.
+// trySecondProgram: the code that deploys the filter deploys another program, in another role,
+// without anything of the filter's on the host: user, folders, settings, units, port, start,
+// real request, schedule, rollback.
 func trySecondProgram(t *testing.T) {
 	s := sandboxtest.Up(t, sandbox.Options{Hosts: []sandbox.Spec{{Name: "one", Release: "bookworm"}}})
 	dir := t.TempDir()

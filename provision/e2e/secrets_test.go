@@ -16,7 +16,7 @@ type watcher struct {
 	host string
 }
 
-// watching prints every command line, and every environment that it may read, once.
+// watching prints each command line, and each environment that it may read, once.
 const watching = `$| = 1; $SIG{TERM} = sub { exit };
 while (1) {
 	for my $f (glob "/proc/[0-9]*/cmdline /proc/[0-9]*/environ") {
@@ -34,21 +34,21 @@ systemd-run --quiet --unit=watcher --uid=nobody --property=StandardOutput=file:/
 	return &watcher{o, host}
 }
 
-// saw ends it.
+// saw ends the watcher and returns what it saw.
 func (w *watcher) saw(t *testing.T) string {
 	t.Helper()
 	return w.o.Sh(t, w.host, "systemctl stop watcher; cat /var/tmp/watch/seen; rm -r /var/tmp/watch")
 }
 
-// secret is one with the files of each host that may hold it: owner, group, and a mode
-// that keeps others out are checked.
+// secret is a secret with the files of each host that may contain it. The owner and group of
+// these files are checked, and that their mode keeps others out.
 type secret struct {
 	name, value string
 	files       []string
 }
 
-// trySecrets has everything run that handles secrets, and looks for them wherever somebody
-// could who is not to know them.
+// trySecrets runs everything that handles secrets, and looks for them wherever somebody who
+// must not know them could look.
 func trySecrets(t *testing.T, o *operator, seen map[string]*watcher) {
 	archive := "archive-p4ss%2Fword"
 	o.Environ = append(o.Environ, "E2E_MONGODB_URI=mongodb://crawler:"+archive+"@"+o.Hosts["one"].Address+":27017/?authMechanism=PLAIN")
@@ -126,7 +126,7 @@ func trySecrets(t *testing.T, o *operator, seen map[string]*watcher) {
 	}
 }
 
-// records are all files of the operator.
+// records returns the contents of all files of the operator.
 func records(t *testing.T, o *operator) string {
 	t.Helper()
 	var all strings.Builder

@@ -11,9 +11,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// trySiteWithoutNetwork: what a host with a network has collected is enough for a host
-// that has none, and a file of it that was damaged on the way is refused before a host is
-// touched. The writeback there is by the timer, and Redis and the archive are called by
+// trySiteWithoutNetwork: the bundle that a host with a network has collected is enough for a
+// host without one, and a file of it that was damaged on the way is refused before a host is
+// touched. At the site, the timer starts the writeback, and Redis and the archive are called by
 // TLS.
 func trySiteWithoutNetwork(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
@@ -26,7 +26,7 @@ func trySiteWithoutNetwork(t *testing.T) {
 		t.Errorf("the host that has collected has %s", got)
 	}
 
-	// The site: one host, that reaches nothing but the laptop.
+	// The site: one host that can reach nothing but the laptop.
 	l.Sh(t, "site", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /var/lib/apt/lists/*; ip route del default")
 	head, _, _ := strings.Cut(l.Inventory(t), "  - {name: online")
 	_, tail, _ := strings.Cut(l.Inventory(t), "  - {name: site")
@@ -58,14 +58,14 @@ func trySiteWithoutNetwork(t *testing.T) {
 		t.Errorf("the site: %s", got)
 	}
 
-	// What the timer starts writes a version that is whole.
+	// The unit that the timer starts writes a sound version.
 	got := l.Sh(t, "site", `printf 'http://example.com/%d\n' 1 2 3 | /opt/urifilter/current/urifilter filter >/dev/null
 systemctl start urifilter-writeback.service && runuser -u urifilter -- /opt/urifilter/current/urifilter bitmap verify --config /etc/urifilter/urifilter.yaml`)
 	if !strings.Contains(got, "uri-2: sound; ") {
 		t.Errorf("the archive: %s", got)
 	}
 
-	// Redis and the archive, set up with TLS from the beginning, take no others.
+	// Redis and the archive, set up with TLS from the start, accept no other connections.
 	if got := l.Sh(t, "site", `ss -Hltn | awk '{print $4}' | grep -E ':(6379|6380|27017)$' | sort
 grep -c 'tls: true' /etc/urifilter/urifilter.yaml; stat -c '%a %U:%G' /etc/urifilter-mongodb-tls/server.pem
 redis-cli -p 6380 ping 2>&1 | head -1; journalctl -u ferretdb -q -o cat | grep -c 'Listening on TLS'`); !strings.HasPrefix(got, "127.0.0.1:27017\n127.0.0.1:6380\n2\n640 root:ferretdb\n") || strings.Contains(got, "PONG") {

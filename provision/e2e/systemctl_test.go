@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// trySystemctl: an administrator who knows nothing of the toolkit finds a service like any
-// other good one.
+// trySystemctl: an administrator who knows nothing of the toolkit finds a service that behaves
+// like any other good one.
 func trySystemctl(t *testing.T, o *operator) {
 	for _, host := range []string{"one", "two"} {
 		crawler := o.Crawler(host, 8000, o.token)
@@ -28,7 +28,7 @@ func trySystemctl(t *testing.T, o *operator) {
 		if fresh := crawler.Filter(t, "https://example.com/systemctl"); len(fresh) > 0 {
 			t.Errorf("%s: a restart forgot %q", host, fresh)
 		}
-		// systemctl waits for the service; the socket's own stop follows it.
+		// systemctl waits for the service; the socket stops after it.
 		o.Sh(t, host, "systemctl stop urifilter; while systemctl is-active -q urifilter.socket; do sleep 0.1; done")
 		if now := o.Sh(t, host, "systemctl is-active urifilter; systemctl is-failed urifilter; ss -Hltn sport = :8000; curl --version >/dev/null 2>&1; :"); now != "inactive\ninactive" {
 			t.Errorf("%s: after a stop: %s", host, now)
@@ -39,7 +39,7 @@ func trySystemctl(t *testing.T, o *operator) {
 		if status := o.Sh(t, host, "systemctl status urifilter --no-pager || [ $? = 3 ]"); !strings.Contains(status, "Active: inactive (dead)") {
 			t.Errorf("%s: stopped:\n%s", host, status)
 		}
-		// A start alone is a start of all, and is done when it answers.
+		// To start the service alone starts everything, and returns when the daemon answers.
 		o.Sh(t, host, "systemctl start urifilter")
 		if fresh := crawler.Filter(t, "https://example.com/systemctl"); len(fresh) > 0 {
 			t.Errorf("%s: a stop forgot %q", host, fresh)
@@ -60,7 +60,7 @@ func trySystemctl(t *testing.T, o *operator) {
 	}
 }
 
-// tryReboot: hosts come back by themselves, and know what they knew.
+// tryReboot: after a reboot, hosts work again by themselves and know what they knew.
 func tryReboot(t *testing.T, o *operator) {
 	items := map[string][]string{}
 	for _, host := range []string{"one", "two"} {
@@ -96,7 +96,7 @@ func tryReboot(t *testing.T, o *operator) {
 		}
 	}
 	o.Must(t, "urifilter:status")
-	// What the daemon warns of has the priority of a warning.
+	// The warnings of the daemon have the priority of a warning.
 	if log := o.Sh(t, "two", "journalctl --sync; journalctl -u urifilter -p warning --no-pager -o cat"); !strings.Contains(log, "restored from the archive") || strings.Contains(log, "Started") {
 		t.Errorf("warnings in the journal:\n%s", log)
 	}

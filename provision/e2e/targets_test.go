@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// tryTargets: the targets that look at a fleet, and those that start, stop, write back and
+// tryTargets: the targets that inspect a fleet, and those that start, stop, write back and
 // restore, by their fabric names where they have one.
 func tryTargets(t *testing.T, o *operator) {
 	one, two := o.Crawler("one", 8000, o.token), o.Crawler("two", 8000, o.token)
@@ -57,7 +57,7 @@ func tryTargets(t *testing.T, o *operator) {
 	}
 	told(t, o.Must(t, "urifilter:releases"), 0, "RELEASE")
 
-	// Each line of JSON is for a program.
+	// Each line of JSON can be read by a program.
 	for _, target := range []string{"urifilter:status", "urifilter:releases", "urifilter:logs", "bitmap:status"} {
 		for line := range strings.Lines(o.Must(t, target, "-json").Stdout) {
 			var answer struct {
@@ -70,7 +70,7 @@ func tryTargets(t *testing.T, o *operator) {
 		}
 	}
 
-	// To the archive, and back from it.
+	// To the archive, and back.
 	kept := []string{"https://example.com/kept/1", "https://example.com/kept/2"}
 	one.Filter(t, kept...)
 	two.Filter(t, kept...)
@@ -78,13 +78,13 @@ func tryTargets(t *testing.T, o *operator) {
 	told(t, update, 0, "one | bitmap: update", "two | bitmap: update")
 	told(t, o.Must(t, "bitmap:status"), 0, "uri-")
 	o.Must(t, "urifilter_stop", "-hosts=two")
-	o.Sh(t, "two", "rm -rf /var/lib/urifilter/*") // its disk is a new one
+	o.Sh(t, "two", "rm -rf /var/lib/urifilter/*") // as if its disk were new
 	o.Must(t, "bitmap:restore", "-hosts=two", "-filters=uri")
 	o.Must(t, "urifilter_start", "-hosts=two")
 	if fresh := two.Filter(t, kept...); len(fresh) > 0 {
 		t.Errorf("restored by the toolkit, it takes for new %q", fresh)
 	}
-	o.Must(t, "bitmap:restore") // while they run, all
+	o.Must(t, "bitmap:restore") // all hosts and filters, while the daemons run
 	if fresh := one.Filter(t, append(slices.Clone(kept), "https://example.com/later")...); len(fresh) != 1 {
 		t.Errorf("after a restore into a filter that is used: new are %q", fresh)
 	}
@@ -94,7 +94,7 @@ func tryTargets(t *testing.T, o *operator) {
 	told(t, o.Mage(t, "bitmap:restore", "-version=uri-1"), fleet.CodeUsage, "-filters=NAME")
 	told(t, o.Mage(t, "bitmap_update", "-filters=nosuch"), fleet.CodeFailed, "nosuch")
 
-	// The schedule, away and back.
+	// The schedule, removed and restored.
 	told(t, o.Must(t, "bitmap_wrback_stop", "-hosts=two"), 0, "remove /etc/cron.d/urifilter", "schedule.kind")
 	if got := o.Sh(t, "two", "ls /etc/cron.d"); strings.Contains(got, "urifilter") || !strings.Contains(got, "other") {
 		t.Errorf("crontabs of two: %s", got)
@@ -105,7 +105,8 @@ func tryTargets(t *testing.T, o *operator) {
 	}
 }
 
-// trySettings: a setting that is changed on the laptop arrives, by each of the ways.
+// trySettings: a setting that is changed on the laptop reaches the hosts by each of the ways
+// there are.
 func trySettings(t *testing.T, o *operator, s *others) {
 	has := func(host, line string) bool {
 		return strings.Contains(o.Sh(t, host, "cat /etc/urifilter/urifilter.yaml"), line)
@@ -140,10 +141,10 @@ func trySettings(t *testing.T, o *operator, s *others) {
 		t.Error("a setting that is gone from the inventory is still on the hosts")
 	}
 
-	// A new token is known without a restart, the old ones stay.
+	// A new token is valid without a restart; the old ones stay valid.
 	process = o.Sh(t, "one", "systemctl show -p MainPID --value urifilter")
 	token := strings.TrimSpace(o.Mage(t, "settings:token", "-name=reader", "-scopes=filter").Stdout)
-	o.shown = o.shown[:len(o.shown)-1] // it is shown there, and there alone
+	o.shown = o.shown[:len(o.shown)-1] // the token is shown there, and only there
 	o.Must(t, "settings:push", "-hosts=one")
 	for _, token := range []string{token, o.token} {
 		o.Crawler("one", 8000, token).Filter(t, "https://example.com/token")
@@ -152,7 +153,7 @@ func trySettings(t *testing.T, o *operator, s *others) {
 		t.Error("a new token has restarted the daemon")
 	}
 
-	// Redis's own: our lines change, those of others do not.
+	// The settings of Redis: our lines change, those of others do not.
 	o.WriteInventory(t, inventory+"redis: {maxmemory: 300mb}\n")
 	o.Must(t, "install_redis", "-v")
 	if got := o.Sh(t, "one", "REDISCLI_AUTH=$(cat /etc/urifilter/redis.password) redis-cli config get maxmemory"); got != "maxmemory\n314572800" {

@@ -16,13 +16,14 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 )
 
-// workersPages are few in the suite: FerretDB, which stands for MongoDB, reads all tasks for most of its updates, so
-// that a thousand of them take minutes.
+// workersPages is small in the suite: FerretDB, which stands in for MongoDB, reads all tasks for
+// most of its updates, so that a thousand of them take minutes.
 var workersPages = flag.Int("workers.pages", 150, "pages of the job of TestSystemWorkers")
 
-// tryWorkers: the toolkit deploys a master and two workers on hosts of their own, which
-// meet in one database, ask one filter, and are told by one Redis. A job that the master takes in is downloaded once;
-// when one worker is away the other one goes on, and a broken release stops at the first.
+// tryWorkers: the toolkit deploys a master and two workers on hosts of their own, which share one
+// database, call one filter, and are notified through one Redis. A job that the master accepts is
+// downloaded once; when one worker is away, the other one goes on; and a broken release stops at
+// the first worker.
 func tryWorkers(t *testing.T) {
 	many := *workersPages
 	l := e2e.New(t, e2e.Options{
@@ -50,7 +51,8 @@ func tryWorkers(t *testing.T) {
 		t.Errorf("the token for the filter: %s", got)
 	}
 
-	// All of them are told by Redis, whose address and password the toolkit has put into their settings.
+	// All of them are notified through Redis, whose address and password the toolkit has put into
+	// their settings.
 	for host, address := range map[string]string{"hub": "127.0.0.1", "w1": l.Hosts["hub"].Address, "w2": l.Hosts["hub"].Address} {
 		if got := l.Sh(t, host, "grep -A4 '^redis:' /etc/uridownloader/uridownloader.yaml"); !strings.Contains(got, address+":6379") || !strings.Contains(got, "/etc/uridownloader/redis.password") {
 			t.Errorf("the settings of %s have\n%s", host, got)
@@ -60,7 +62,8 @@ func tryWorkers(t *testing.T) {
 		t.Helper()
 		return l.Sh(t, "hub", "REDISCLI_AUTH=$(cat /etc/uridownloader/redis.password) redis-cli "+command)
 	}
-	// Names of the server, so that its pages are of several hosts, which the workers share out.
+	// Several names for the web server, so that its pages are on several hosts, which the workers
+	// divide among themselves.
 	for _, host := range []string{"w1", "w2"} {
 		l.Sh(t, host, "for i in $(seq 0 15); do echo "+l.Sandbox.Gateway+" site$i.test; done >>/etc/hosts")
 	}
@@ -86,9 +89,9 @@ func tryWorkers(t *testing.T) {
 		t.Errorf("the log has %d attempts of w1 and %d of w2: want %d in all, some of each", one, two, many)
 	}
 
-	// Fetching is at least once, storing is once: a worker can lose its lease while it fetches, and another then
-	// fetches the page, too. Each such fetch is told, by the worker that lost the lease or by a further attempt in
-	// the log.
+	// A page is fetched at least once and stored exactly once: a worker can lose its lease while
+	// it fetches, and another then also fetches the page. Each such fetch is reported, by the
+	// worker that lost the lease or by a further attempt in the log.
 	told := func() int {
 		_, logs := s.call(t, "GET", "/api/v1/jobs/news/logs", "")
 		lost := strings.Count(logs, "\n") - many
@@ -102,7 +105,7 @@ func tryWorkers(t *testing.T) {
 		return lost
 	}
 	again := pages.fetches() - many
-	for range 120 { // the other worker may be at it
+	for range 120 { // the other worker may still be fetching
 		if told() >= again {
 			break
 		}
@@ -112,7 +115,8 @@ func tryWorkers(t *testing.T) {
 		t.Errorf("pages were fetched %d times beyond the first: workers and the log tell of %d", again, n)
 	}
 
-	// Each worker by itself; what the other job has had is seen by the filter of both.
+	// Each worker alone. Pages of earlier jobs have been seen, because both workers use one
+	// filter.
 	for i, away := range []string{"w1", "w2"} {
 		l.Must(t, "downloader:stop", "-hosts="+away)
 		job := fmt.Sprintf("without-%s", away)
@@ -122,7 +126,7 @@ func tryWorkers(t *testing.T) {
 		s.done(t, job, 5)
 		l.Must(t, "downloader:start", "-hosts="+away)
 		_, logs := s.call(t, "GET", "/api/v1/jobs/"+job+"/logs", "")
-		at := "\"" + map[string]string{"w1": "w2", "w2": "w1"}[away] + "\"" // each attempt; a slow database makes further ones
+		at := "\"" + map[string]string{"w1": "w2", "w2": "w1"}[away] + "\"" // each attempt; a slow database causes more of them
 		if all := strings.Count(logs, "\n"); all < 5 || strings.Count(logs, at) != all {
 			t.Errorf("without %s: want 5 attempts or more, all at %s:\n%s", away, at, logs)
 		}
@@ -136,7 +140,7 @@ func tryWorkers(t *testing.T) {
 	}
 }
 
-// comes waits until what is to be seen matches.
+// comes waits until what seen returns matches.
 func comes(t *testing.T, what, match string, seen func() string) {
 	t.Helper()
 	want := regexp.MustCompile(match)

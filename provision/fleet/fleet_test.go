@@ -65,7 +65,7 @@ func TestFailureIsUndoneLastFirst(t *testing.T) {
 		s.change("a", "four", broken), s.change("a", "five", nil))}}}, s.options())
 	wantCode(t, err, CodeFailed)
 	wantStatuses(t, sum, "a failed")
-	// Two was as wished before: it is not undone.
+	// Step two was as wished before the run, so it is not undone.
 	s.wantLog(t, "a one", "a three", "a four", "undo a four", "undo a three", "undo a one")
 	if h := sum.Hosts[0]; h.Step != "four" || h.Error != errBroken.Error() {
 		t.Errorf("summary: %+v", h)
@@ -100,7 +100,7 @@ func TestBatchWithAFailureEndsBeforeTheNext(t *testing.T) {
 	t.Parallel()
 	for keepGoing, want := range map[bool]string{false: "not started", true: "changed"} {
 		s := &scene{}
-		// b fails only after c has begun: peers are not disturbed.
+		// b fails only after c has begun: a failure does not disturb its peers.
 		begun := make(chan struct{})
 		jobs := []Job{
 			job("a", s.change("a", "x", nil)),
@@ -135,7 +135,7 @@ func TestAFailedPhaseEndsTheRun(t *testing.T) {
 func TestParallelBoundsTheHostsAtWork(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
-	// Two hosts meet in the middle of their steps; a third may not be there.
+	// Two hosts meet in the middle of their steps; a third must not be at work then.
 	meet := make(chan struct{})
 	var jobs []Job
 	for i := range 6 {
@@ -168,7 +168,7 @@ func TestUnreachableHostIsLeftOut(t *testing.T) {
 	wantStatuses(t, sum, "a unreachable", "b changed", "c changed")
 	s.wantLog(t, "b x", "c x")
 
-	// Where later phases need it, nothing begins.
+	// If later phases require the unreachable host, nothing begins.
 	s = &scene{}
 	phases := []Phase{{Name: "redis", Required: true, Jobs: []Job{away("r"), job("q", s.change("q", "x", nil))}}, p}
 	sum, err = Run(t.Context(), phases, s.options())
@@ -218,7 +218,7 @@ func TestLostConnectionIsMetByANewOneForUndo(t *testing.T) {
 		t.Errorf("%d connections, want 2", connections)
 	}
 
-	// When it stays away, that is told.
+	// If the host stays away, the report says so.
 	s = &scene{}
 	j = job("a", s.change("a", "one", nil), s.change("a", "two", lost))
 	j.Connect = func() func(ctx context.Context) (host.Host, io.Closer, error) {

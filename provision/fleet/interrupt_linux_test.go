@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// Ctrl-C while a command runs on a, b waits for its batch, and the undoing of a is quick.
+// Ctrl-C comes while a command runs on a and b waits for its batch; the undoing of a is quick.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	a, b := newLocal(t, "a"), newLocal(t, "b")
@@ -57,8 +57,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// An undoing that does not end, and a step that waits for the host whatever its context
-// says, do not keep the run from ending within its grace.
+// Neither an undoing that does not end nor a step that waits for the host regardless of its
+// context keeps the run from ending within its grace period.
 func TestInterruptBoundsTheUndoing(t *testing.T) {
 	t.Parallel()
 	a, b := newLocal(t, "a"), newLocal(t, "b")
@@ -80,7 +80,7 @@ func TestInterruptBoundsTheUndoing(t *testing.T) {
 	}
 	o := locking(s, "alice")
 	o.Grace = 800 * time.Millisecond
-	// The interruption comes when both hosts are in their second step.
+	// The interrupt comes when both hosts are in their second step.
 	bIsThere := make(chan struct{})
 	begin := time.Now()
 	waits := s.change("a", "two", func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func TestInterruptBeforeAnything(t *testing.T) {
 	}
 }
 
-// A Ctrl-C that comes when all is done is none.
+// A Ctrl-C that comes when all the work is done has no effect.
 func TestInterruptAfterTheWork(t *testing.T) {
 	t.Parallel()
 	a := newLocal(t, "a")

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// watched is a job that changes something and is watched after that.
+// watched returns a job that changes something and is then watched.
 func (s *scene) watched(on string, fault error) Job {
 	j := job(on, s.change(on, "x", nil))
 	j.Late = []step.Step{
@@ -20,7 +20,8 @@ func (s *scene) watched(on string, fault error) Job {
 	return j
 }
 
-// The canary is watched before the others begin, and they are when all have come to their end.
+// The canary is watched before the other hosts begin; the others are watched when all of them
+// have finished their steps.
 func TestWhenHostsAreWatched(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
@@ -46,8 +47,8 @@ func TestWhenHostsAreWatched(t *testing.T) {
 	}
 }
 
-// What is found out while a host is watched takes back all of its job: a canary's ends the
-// run, another host's leaves the rest as they are.
+// A fault that is found while a host is watched undoes its whole job: on a canary it ends the
+// run, on another host it leaves the rest as they are.
 func TestWhatIsFoundOutLate(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
@@ -69,8 +70,8 @@ func TestWhatIsFoundOutLate(t *testing.T) {
 	}
 }
 
-// Hosts whose steps are done are watched although another one fails; one that was not begun
-// is not, and a run that is interrupted meanwhile has them left to do.
+// Hosts whose steps are done are watched although another host fails; a host that was not begun
+// is not watched. A run that is interrupted meanwhile records the watched hosts as not done.
 func TestWhoIsWatched(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
@@ -106,7 +107,7 @@ func TestWhoIsWatched(t *testing.T) {
 	}
 }
 
-// A plan looks at late steps as at others.
+// A plan looks at late steps as it does at other steps.
 func TestPlanOfLateSteps(t *testing.T) {
 	t.Parallel()
 	s := &scene{}

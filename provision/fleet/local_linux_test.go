@@ -37,7 +37,7 @@ func newLocal(t *testing.T, name string) *local {
 
 func (h *local) lockFile() string { return filepath.Join(h.dir, "lock") }
 
-// connect gives a new connection to the host.
+// connect returns a new connection to the host.
 func (h *local) connect(context.Context) (host.Host, io.Closer, error) {
 	c := &local{name: h.name, dir: h.dir}
 	c.ctx, c.cut = context.WithCancel(context.Background())
@@ -50,8 +50,8 @@ func (h *local) Name() string { return h.name }
 
 func (h *local) Upload(context.Context, host.Upload) error { return errors.ErrUnsupported }
 
-// Run implements host.Host. When the connection or ctx ends, the command's input ends
-// and its processes get a hang-up, but for those with a process group of their own.
+// Run implements host.Host. When the connection or ctx ends, the command's input ends and its
+// processes get a hang-up, except those with a process group of their own.
 func (h *local) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	script := strings.ReplaceAll(c.Script, LockPath, h.lockFile())
 	cmd := exec.Command("/bin/sh", "-c", script)
@@ -68,8 +68,8 @@ func (h *local) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	if err := cmd.Start(); err != nil {
 		return host.Output{}, err
 	}
-	// Nobody waits for this goroutine: like an SSH client's it stays in Read until the
-	// reader has something.
+	// Nobody waits for this goroutine: like that of an SSH client, it stays in Read until the
+	// reader has data.
 	go func() {
 		defer in.Close()
 		if c.Stdin != nil {
@@ -100,8 +100,8 @@ func (h *local) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	return out, &host.CommandError{Host: h.name, Script: firstLine(c.Script), Output: out}
 }
 
-// hangUp does what package remote does: a process that ignores a hang-up, as all do that
-// nohup's children start, is asked to terminate.
+// hangUp does what package remote does: a process that ignores a hang-up, as all descendants of
+// nohup do, is asked to terminate.
 func (h *local) hangUp(cmd *exec.Cmd, in io.Closer, ended chan error) {
 	in.Close()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGHUP)
@@ -113,7 +113,7 @@ func (h *local) hangUp(cmd *exec.Cmd, in io.Closer, ended chan error) {
 	}
 }
 
-// isFree says whether somebody could take the lock.
+// isFree reports whether the lock could be taken.
 func (h *local) isFree(t *testing.T) bool {
 	t.Helper()
 	f, err := os.OpenFile(h.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// on makes a job for a local host.
+// on returns a job for a local host.
 func on(h *local, steps ...step.Step) Job {
 	j := job(h.name, steps...)
 	j.Connect = h.connect
@@ -111,7 +111,7 @@ func TestLockEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-// A laptop that sleeps leaves its connection open, and says nothing.
+// A laptop that sleeps leaves its connection open and sends nothing.
 func TestLockEndsWithoutASignOfLife(t *testing.T) {
 	t.Parallel()
 	a := newLocal(t, "a")
@@ -181,8 +181,8 @@ func (h pathless) Run(ctx context.Context, c host.Command) (host.Output, error) 
 	return h.Host.Run(ctx, c)
 }
 
-// The connection is lost in the middle of a step; the undoing connects again, and has
-// the lock again, while the host has not noticed yet that the old connection is dead.
+// The connection is lost in the middle of a step; the undoing reconnects and gets the lock again
+// before the host has noticed that the old connection is dead.
 func TestUndoAfterALostConnectionIsUnderTheLock(t *testing.T) {
 	t.Parallel()
 	a := newLocal(t, "a")

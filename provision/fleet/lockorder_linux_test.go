@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Of runs that begin at the same moment, over hosts that they name in different orders,
-// one goes through.
+// When several runs begin at the same moment and name their hosts in different orders, one of
+// them goes through.
 func TestOneOfSeveralRunsGetsAllLocks(t *testing.T)       { oneGetsAllLocks(t, 3) }
 func TestSystemOneOfSeveralRunsGetsAllLocks(t *testing.T) { oneGetsAllLocks(t, 20) }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// What a summary says is next is the call again as long as no host was worked on; there is
-// nothing to go on with. Settings or a call that are wrong have their own next step.
+// As long as no host was worked on, the next step in a summary is the same call, because there is
+// nothing to resume. Wrong settings and a wrong call have their own next step.
 func TestNextFollowsFromHowFarARunCame(t *testing.T) {
 	t.Parallel()
 	proof := func(err error) []step.Step {
@@ -62,8 +62,8 @@ func TestNextFollowsFromHowFarARunCame(t *testing.T) {
 	}
 }
 
-// A step that is looked at again after its change warns again; people read it once, and at
-// the end.
+// A step that is looked at again after its change warns again; the warning is shown once for each
+// host, and once in the summary.
 func TestAWarningIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := &scene{}

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/hosttest"
 )
 
-// The lock over SSH, on Debian: who has it, the way out that the refusal names, and a
-// laptop that vanishes from the network without a word.
+// The lock over SSH, on Debian: who holds it, the way out that the refusal names, and a laptop
+// that vanishes from the network without a word.
 func TestSystemLockOnARealHost(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
@@ -44,7 +44,7 @@ func TestSystemLockOnARealHost(t *testing.T) {
 	if err := h.Sandbox.Isolate(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	for { // ends when the host has given the lock up
+	for { // ends when the host has released the lock
 		if _, err := h.Sandbox.Exec(t.Context(), "flock -n "+LockPath+" true"); err == nil {
 			break
 		}

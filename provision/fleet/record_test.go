@@ -82,7 +82,7 @@ func TestResumeRunsWhatWasNotDone(t *testing.T) {
 	wantCode(t, err, CodeUnreachable)
 	wantStatuses(t, sum, "a skipped", "b skipped", "c skipped", "d unreachable")
 
-	// A host that the run did not concern is not touched by resuming it.
+	// Resuming a run does not touch a host that the run did not concern.
 	more := append(phases(job("b")), Phase{Name: "more", Jobs: []Job{job("e", s.change("e", "x", nil))}})
 	sum, err = run(more, true)
 	wantCode(t, err, CodeUnreachable)

@@ -14,8 +14,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// strict is a host that no command can be run on: what a test of the order of things
-// does is in its steps.
+// strict is a host on which no command can be run: whatever a test of the order of events does,
+// it does in its steps.
 type strict struct{ name string }
 
 func (h strict) Name() string { return h.name }
@@ -28,7 +28,7 @@ func (h strict) Upload(_ context.Context, u host.Upload) error {
 	return fmt.Errorf("%s: unexpected upload: %s", h.name, u.Path)
 }
 
-// scene keeps what happened in a run, in order.
+// scene records what happens in a run, in order.
 type scene struct {
 	mu     sync.Mutex
 	log    []string
@@ -56,8 +56,8 @@ func (s *scene) happened(what string) bool {
 	return slices.Contains(s.log, what)
 }
 
-// change is a step that is not as wished until it is applied. fail, when not nil, is
-// asked by Apply for an error.
+// change returns a step that is not as wished until it is applied. If fail is not nil, Apply
+// calls it and fails with its error.
 func (s *scene) change(on, name string, fail func(ctx context.Context) error) step.Undoer {
 	return &making{Named: step.Named(name), s: s, key: on + " " + name, fail: fail}
 }
@@ -100,7 +100,7 @@ func (m *making) Undo(context.Context, host.Host, error) (string, error) {
 	return "took back " + m.Title(), nil
 }
 
-// undone is a step with a way back of its own.
+// undone is a step with its own undo function.
 type undone struct {
 	step.Wish
 	undo func(ctx context.Context, h host.Host, cause error) (string, error)
@@ -123,7 +123,7 @@ func (s *scene) leave() {
 	s.busy--
 }
 
-// job connects to a strict host and has these steps.
+// job returns a job that connects to a strict host and has these steps.
 func job(on string, steps ...step.Step) Job {
 	return Job{
 		Host:    on,
@@ -132,7 +132,7 @@ func job(on string, steps ...step.Step) Job {
 	}
 }
 
-// away is a host that cannot be reached.
+// away returns a job for a host that cannot be reached.
 func away(on string) Job {
 	j := job(on)
 	j.Connect = func(context.Context) (host.Host, io.Closer, error) {
@@ -141,10 +141,10 @@ func away(on string) Job {
 	return j
 }
 
-// options are those of most tests: without locks, which strict hosts do not have.
+// options returns the options of most tests: without locks, which strict hosts do not have.
 func (s *scene) options() Options { return Options{Target: "deploy", NoLock: true, Sink: s} }
 
-// statuses are the hosts' results as "web-1 changed".
+// statuses returns the hosts' results in the form "web-1 changed".
 func statuses(s Summary) []string {
 	var all []string
 	for _, h := range s.Hosts {

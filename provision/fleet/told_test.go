@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// A step that has nothing to bring back, as what it made is to stay, is not told as undone.
+// A step that has nothing to undo, because what it made is to stay, is not reported as undone.
 func TestNothingToUndo(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
@@ -23,7 +23,7 @@ func TestNothingToUndo(t *testing.T) {
 	}
 }
 
-// A step that a lost connection has ended tells the next step once, at its end.
+// The error of a step that a lost connection has ended gives one hint, at its end.
 func TestALossHasOneHint(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("the connection was cut\nhint: look at the host")
@@ -41,8 +41,8 @@ func TestALossHasOneHint(t *testing.T) {
 	}
 }
 
-// A command that fails for the disk's sake says what to do, whatever it was; a step's own
-// words go before.
+// A command that fails because of the disk gives a hint, whatever the command is; a step's own
+// hint takes precedence.
 func TestHintForTheDisk(t *testing.T) {
 	t.Parallel()
 	full := &host.CommandError{Host: "a", Script: "cat", Output: host.Output{Code: 1, Stderr: "cat: write error: No space left on device\n"}}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzQuote gives any text through a real shell and wants it back.
+// FuzzQuote passes any text through a real shell and expects it back unchanged.
 func FuzzQuote(f *testing.F) {
 	for _, text := range []string{"", "a", "a b", "it's", `\`, "$(id)", "`id`", "\n", "!!", "*", "~root", "-n", "ä\xff", `"`, "#", "'\\''"} {
 		f.Add(text)

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 )
 
-// TestExampleIsWhole loads the shipped example, and wants every field in it.
+// TestExampleIsWhole loads the shipped example and expects every field in it.
 func TestExampleIsWhole(t *testing.T) {
 	t.Parallel()
 	i, err := Parse("configs/hosts.yaml", configs.ExampleHosts)
@@ -42,7 +42,7 @@ func TestExampleIsWhole(t *testing.T) {
 	}
 }
 
-// missing lists the keys of t that n does not have; one element of a list must have all.
+// missing lists the keys of t that n does not have; in a list, one element must have all of them.
 func missing(n *yaml.Node, t reflect.Type, path string) []string {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && n.Kind == yaml.SequenceNode {
 		var least []string
@@ -82,8 +82,8 @@ func missing(n *yaml.Node, t reflect.Type, path string) []string {
 	return lacks
 }
 
-// TestExampleTellsDefaults wants the values of the example's general part to be those
-// of Default, which its comments tell.
+// TestExampleTellsDefaults expects the values in the general part of the example to be those of
+// Default, as its comments say.
 func TestExampleTellsDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := Parse("configs/hosts.yaml", configs.ExampleHosts)
@@ -92,7 +92,7 @@ func TestExampleTellsDefaults(t *testing.T) {
 	}
 	want := Default()
 	want.Defaults, want.Hosts, want.Settings, want.Downloader.Settings, want.path, want.from = got.Defaults, got.Hosts, got.Settings, got.Downloader.Settings, got.path, got.from
-	// An empty list says the same as none.
+	// An empty list means the same as none.
 	want.Redis.Bind, want.MySQL.Bind, want.MongoDB.Bind, want.MongoDB.Repository.Packages = []string{}, []string{}, []string{}, []string{}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -196,7 +196,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A key that is not known hides no other fault.
+// An unknown key hides no other fault.
 func TestAllFaultsShowAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.yaml")

@@ -117,9 +117,9 @@ func TestSystemMongoDBWhereItIsNotMade(t *testing.T) {
 	}
 }
 
-// There is no MongoDB to be had here. What is said to it over the wire, and the file
-// that is edited, are tried on FerretDB with its own users: it makes and knows them as
-// MongoDB does, but asks nobody for a password whose connection brings none.
+// MongoDB is not available here. What the toolkit sends to it over the wire, and the file that it
+// edits, are tested on FerretDB with its own users: FerretDB creates and knows them as MongoDB
+// does, but asks for no password on a connection that brings none.
 func TestSystemUsers(t *testing.T) {
 	t.Parallel()
 	hosts, repository := hosttest.WithRepository(t, "bookworm")
@@ -178,7 +178,7 @@ func TestSystemUsers(t *testing.T) {
 	}
 	h.Sh(t, "systemctl stop ferretdb; rm -rf /var/lib/ferretdb/*")
 	auth("false")
-	// FerretDB makes its first user at its start, and knows no roles.
+	// FerretDB creates its first user when it starts, and knows no roles.
 	if err := s.makePasswords(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestSystemUsers(t *testing.T) {
 	if got := h.Sh(t, "stat -c '%a %U' /etc/urifilter-mongodb /etc/urifilter-mongodb/*; runuser -u nobody -- ls /etc/urifilter-mongodb 2>&1 || :"); got != "700 root\n600 root\n600 root\nls: cannot open directory '/etc/urifilter-mongodb': Permission denied" {
 		t.Errorf("the passwords' files: %s", got)
 	}
-	// The file is edited, and what keeps the server from starting is taken back.
+	// The file is edited, and an edit that keeps the server from starting is undone.
 	h.Sh(t, "printf 'net:\n  port: 27017\n' >/etc/mongod.conf")
 	hosttest.Must(t, h, []step.Step{s.configuration()})
 	if got := h.Sh(t, "cat /etc/mongod.conf; cat /etc/mongod.conf.before-urifilter"); got != "net:\n  port: 27017\n  bindIp: 127.0.0.1\nsecurity:\n  authorization: enabled\nnet:\n  port: 27017" {

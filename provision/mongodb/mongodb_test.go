@@ -140,7 +140,7 @@ net:
 	}
 }
 
-// TLS is set, and taken back where the toolkit has set it; what others set stays.
+// TLS is set, and removed where the toolkit has set it; what others have set stays.
 func TestEditedForTLS(t *testing.T) {
 	t.Parallel()
 	with := &Server{Options{Certificate: func(pki.Place) step.Step { return step.Named("certificate") }}}

@@ -30,7 +30,7 @@ func TestOptions(t *testing.T) {
 }
 
 // From nothing to a server that daemons can use, over the network and after a reboot; what others
-// changed is put right, and what others have is left alone.
+// changed is put right, and a server with databases of others is left alone.
 func TestSystemFromNothing(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
@@ -85,7 +85,7 @@ func TestSystemFromNothing(t *testing.T) {
 		t.Errorf("the daemon's password: %q", got)
 	}
 
-	// That of others is left alone, unless it is to be taken.
+	// A server that others use is left alone, unless it is to be adopted.
 	h.Sh(t, `rm /etc/mysql/mariadb.conf.d/90-urifilter.cnf; mariadb -e "create database shop"`)
 	if changed, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "databases of other applications: shop\nhint: ") || len(changed) != 0 {
 		t.Errorf("a server of others: %q, %v", changed, err)

@@ -95,7 +95,8 @@ func TestDue(t *testing.T) {
 	if got := other.Due(pair, nil, now, time.Time{}); got != "it is not of this authority" {
 		t.Errorf("of another authority: %q", got)
 	}
-	// Near its own end an authority does not make the same certificate again and again.
+	// Near the end of its own life, an authority does not issue the same certificate again and
+	// again.
 	late := now.Add(authorityLife - 10*day)
 	last, err := a.Issue("last", nil, late, 300*day)
 	if err != nil {
@@ -109,7 +110,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// What is issued is good for a server and a client, by crypto/tls's own judgement.
+// An issued certificate is good for a server and a client, as judged by crypto/tls itself.
 func TestIssuedIsGood(t *testing.T) {
 	t.Parallel()
 	_, a := made(t)

@@ -73,7 +73,7 @@ func TestSystemFromNothing(t *testing.T) {
 				t.Errorf("the password is in\n%s", got)
 			}
 
-			// Whatever a machine goes through, it comes back as it was.
+			// After a reboot, everything is as it was.
 			if err := h.Sandbox.Reboot(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -85,15 +85,16 @@ func TestSystemFromNothing(t *testing.T) {
 			if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
 				t.Errorf("after a reboot, changed: %q", changed)
 			}
-			if c.release == "bookworm" { // package e2e has it on the other
+			if c.release == "bookworm" { // package e2e tests it on the other release
 				encrypted(t, h, s, steps, redis.Options{Bind: []string{h.Sandbox.Address}, MaxMemory: "64mb", AppendFsync: "always"})
 			}
 		})
 	}
 }
 
-// encrypted takes a server that daemons use to TLS, renews its certificate and takes it
-// back. Until ClosePlain it answers both ways, and up to there it is not restarted.
+// encrypted moves a server that daemons use to TLS, renews its certificate and moves it back.
+// Until ClosePlain it answers both with and without TLS, and up to that point it is not
+// restarted.
 func encrypted(t *testing.T, h *hosttest.Host, s *redis.Server, plain []step.Step, o redis.Options) {
 	t.Helper()
 	certificates := pki.Options{Dir: filepath.Join(t.TempDir(), "tls"), Life: 90 * 24 * time.Hour}
@@ -106,7 +107,7 @@ func encrypted(t *testing.T, h *hosttest.Host, s *redis.Server, plain []step.Ste
 		}
 		return server(t, o)
 	}
-	// shown is the serial number of the certificate that a client gets.
+	// shown returns the serial number of the certificate that a client gets.
 	shown := func() string {
 		t.Helper()
 		config, err := pki.New(certificates).Client(t.Context(), "host1")
@@ -159,7 +160,7 @@ func encrypted(t *testing.T, h *hosttest.Host, s *redis.Server, plain []step.Ste
 	if process() != before {
 		t.Error("it was restarted for TLS")
 	}
-	// A run that was broken off before the server had taken the certificate is made good.
+	// A run that was interrupted before the server had loaded the certificate is completed.
 	h.Sh(t, "rm /etc/*/.urifilter.pem.loaded")
 	if changed := hosttest.Must(t, h, steps); len(changed) != 1 || !strings.Contains(changed[0], "it is not in use yet") {
 		t.Errorf("broken off: %q", changed)
@@ -167,7 +168,7 @@ func encrypted(t *testing.T, h *hosttest.Host, s *redis.Server, plain []step.Ste
 	if got := h.Sh(t, "stat -c '%a %U' /etc/*/urifilter.pem; runuser -u nobody -- cat /etc/*/urifilter.pem 2>&1 || :"); !strings.HasPrefix(got, "640 root\n") || strings.Contains(got, "PRIVATE") {
 		t.Errorf("its key: %s", got)
 	}
-	// Another machine's authority does not take its place unasked.
+	// The authority of another machine does not replace it unasked.
 	certificates.Dir = filepath.Join(t.TempDir(), "tls")
 	_, steps = with(certificates)
 	if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), "it was issued by another authority than the one on this machine\nhint: bring ") {
@@ -184,7 +185,7 @@ func TestSystemServerWithData(t *testing.T) {
 	h := hosttest.New(t, "bookworm")
 	s, steps := server(t, redis.Options{})
 	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y redis-server >/dev/null")
-	// A server that was used for filters, without an append-only file, and is down.
+	// A server that was used for filters without an append-only file, and is down.
 	h.Sh(t, "redis-cli set urifilter:filters a; redis-cli save; systemctl disable -q --now redis-server")
 	h.Sh(t, `cp /etc/redis/redis.conf /root/before; printf 'slowlog-max-len 77' >>/etc/redis/redis.conf`)
 	if plan := hosttest.Plan(t, h, steps); len(plan) != 4 {
@@ -206,7 +207,7 @@ func TestSystemServerWithData(t *testing.T) {
 		t.Errorf("kept: %s", got)
 	}
 
-	// What somebody changes in the server that runs is put right.
+	// What somebody changes in the running server is put right.
 	h.Sh(t, cli()+"config set maxmemory-policy allkeys-lru; "+cli()+"config set requirepass ''; redis-cli set urifilter:late 1")
 	if changed := hosttest.Must(t, h, steps); len(changed) != 1 || !strings.Contains(changed[0], "restart redis-server: maxmemory-policy") {
 		t.Errorf("changed: %q", changed)
@@ -214,7 +215,7 @@ func TestSystemServerWithData(t *testing.T) {
 	if got := h.Sh(t, cli()+"get urifilter:late"); got != "1" {
 		t.Errorf("after the restart: %q", got)
 	}
-	// So it is with an append-only file that was turned off: the restart loses nothing.
+	// So is an append-only file that was turned off: the restart loses nothing.
 	h.Sh(t, cli()+"config set appendonly no; "+cli()+"set urifilter:later 2")
 	hosttest.Must(t, h, steps)
 	if got := h.Sh(t, cli()+"mget urifilter:filters urifilter:late urifilter:later"); got != "a\n1\n2" {
@@ -237,7 +238,7 @@ func TestSystemServerWithData(t *testing.T) {
 	if second := password(t, h, s); second == first || h.Sh(t, cli()+"get urifilter:later") != "2" {
 		t.Error("the password has not changed")
 	}
-	// Settings that go before ours are told.
+	// Settings that override ours are reported.
 	h.Sh(t, "echo 'maxmemory-policy volatile-lru' >>/etc/redis/redis.conf")
 	refused(t, h, redis.Options{}, "maxmemory-policy is set again after the line")
 }

@@ -37,8 +37,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A server that daemons use without TLS keeps its plain port until it is closed; one that
-// is new never has it; and one that goes back has none for TLS.
+// A server that daemons use without TLS keeps its plain port until that port is closed; a new
+// server never has one; and a server that goes back to plain has no port for TLS.
 func TestPortsOfTLS(t *testing.T) {
 	t.Parallel()
 	with, err := New(Options{TLSPort: 6380})

@@ -26,7 +26,7 @@ func TestTarget(t *testing.T) {
 		{ID: "20260101T000000Z-aaaaaaaaaaaa", SHA256: strings.Repeat("a", 64), Healthy: at(3)},
 	}}
 	for version, want := range map[string]string{
-		"":                              "20260101T000000Z-aaaaaaaaaaaa", // healthy last, though it is older
+		"":                              "20260101T000000Z-aaaaaaaaaaaa", // the last that was healthy, though it is older
 		"20260104":                      "20260104T000000Z-dddddddddddd",
 		"bbbbbbb":                       "20260102T000000Z-bbbbbbbbbbbb",
 		"0123456":                       "20260104T000000Z-dddddddddddd",
@@ -50,7 +50,7 @@ func TestSuperfluousKeepsWhatARollbackNeeds(t *testing.T) {
 	t.Parallel()
 	day := func(i int) time.Time { return time.Date(2026, 1, i, 0, 0, 0, 0, time.UTC) }
 	id := func(i int) string { return NewID(day(i), strings.Repeat("a", 64)) }
-	// Of 12 releases, the newest first, the healthy ones are those of the days named.
+	// Of 12 releases, newest first, the healthy ones are those of the given days.
 	listing := func(healthy ...int) Listing {
 		var l Listing
 		for i := 12; i >= 1; i-- {
@@ -86,7 +86,7 @@ func TestSuperfluousKeepsWhatARollbackNeeds(t *testing.T) {
 	}
 }
 
-// A release has one id, whichever run and host it is deployed in.
+// A release has one id, in whichever run and on whichever host it is deployed.
 func TestTheIDIsTheReleases(t *testing.T) {
 	t.Parallel()
 	onUnix(t)

@@ -24,7 +24,7 @@ import (
 // machine is this machine as a host: commands are run by its own sh, as the test's user.
 type machine struct{ uploads atomic.Int32 }
 
-// program is the name of what the tests deploy.
+// program is the name of the program that the tests deploy.
 const program = "urifilter"
 
 func (*machine) Name() string { return "here" }
@@ -44,8 +44,8 @@ func (*machine) Run(ctx context.Context, c host.Command) (host.Output, error) {
 
 func (m *machine) Upload(_ context.Context, u host.Upload) error {
 	m.uploads.Add(1)
-	// A process that another test starts meanwhile would have the file open for writing until it is another
-	// program, and a file that somebody writes cannot be run.
+	// A process that another test forks meanwhile would have the file open for writing until it
+	// executes its own program, and a file that is open for writing cannot be run.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	file, err := os.OpenFile(u.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, u.Mode)
@@ -56,7 +56,7 @@ func (m *machine) Upload(_ context.Context, u host.Upload) error {
 	return errors.Join(err, file.Close())
 }
 
-// deployment is of a program whose version says text.
+// deployment returns the deployment of a program whose version output is text.
 func deployment(t *testing.T, f Folder, text string, at time.Time) *Deployment {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), program)
@@ -82,7 +82,7 @@ func sha(t *testing.T, path string) string {
 	return string(out[:64])
 }
 
-// apply does steps as a fleet does, and returns the summaries of what they changed.
+// apply applies steps as a fleet does, and returns the summaries of what they changed.
 func apply(t *testing.T, h host.Host, steps ...step.Step) []string {
 	t.Helper()
 	var done []string
@@ -151,12 +151,12 @@ func TestDeploymentsSideBySide(t *testing.T) {
 		t.Errorf("%d uploads, want 5", n)
 	}
 
-	// An old program that is still there is not sent again.
+	// An old program that is still on the host is not uploaded again.
 	back := deployment(t, f, "urifilter v0.3.0", start.Add(9*time.Hour))
 	if done := apply(t, h, all(back)...); len(done) != 1 || back.ID() != ids[3] {
 		t.Errorf("deploying what is there changed %q, id %s", done, back.ID())
 	}
-	// Unless its file is not what it was.
+	// Unless its file has changed.
 	path := f.ProgramOf(ids[3])
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)

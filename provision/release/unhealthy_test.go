@@ -8,7 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// A release whose daemon crashes is none to go back to; one that runs keeps its mark.
+// A release whose daemon crashes is not a target of a rollback; one whose daemon runs keeps its
+// mark.
 func TestACrashTakesTheMarkAway(t *testing.T) {
 	t.Parallel()
 	onUnix(t)

@@ -78,7 +78,7 @@ func TestPassphrase(t *testing.T) {
 	m.env[login.PassphraseEnv] = "open sesame"
 	m.mustDial(t, hostOf(s))
 
-	// The old form of a file does not tell the public key.
+	// The old format of a key file does not reveal the public key.
 	rsa := filepath.Join(m.home, "old")
 	keygen(t, "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "open sesame", "-f", rsa)
 	text, err := os.ReadFile(rsa + ".pub")
@@ -141,7 +141,7 @@ func TestAgent(t *testing.T) {
 	m.env["SSH_AUTH_SOCK"] = ""
 	m.mustDial(t, hostOf(s))
 
-	// IdentitiesOnly keeps the agent's others to itself.
+	// With IdentitiesOnly, the agent's other keys are not offered.
 	stranger := newKey(t, m.file("stranger"), "")
 	if err := os.WriteFile(m.o.ConfigFile, []byte(strings.ReplaceAll(config, "named", "stranger")), 0o600); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestAgent(t *testing.T) {
 	s.allow(t, stranger.PublicKey())
 	m.mustDial(t, hostOf(s))
 
-	// An agent that went away is no fault.
+	// An agent that has gone away is not an error.
 	agent.Process.Kill()
 	m.mustDial(t, hostOf(s))
 }
@@ -217,7 +217,7 @@ func TestBastions(t *testing.T) {
 		t.Errorf("the bastion was logged in to %d times, want once", n)
 	}
 
-	// The inner bastion lets nothing through to other places, and names itself in errors.
+	// The inner bastion forwards to no other destination, and errors name it.
 	h.Port = freePort(t)
 	_, err := m.dial(t, h)
 	faultOf(t, err, login.Unreachable, "forwards no connections", "AllowTcpForwarding")
@@ -225,13 +225,13 @@ func TestBastions(t *testing.T) {
 	_, err = m.dial(t, h)
 	faultOf(t, err, login.Refused, "not reached from 127.0.0.1")
 
-	// Each one's key is checked.
+	// The host key of each bastion is checked.
 	h = hostOf(behind)
 	h.Bastion = inventory.Bastion{hop(outer), hop(newServer(t, "", m.key.PublicKey()))}
 	_, err = m.dial(t, h)
 	faultOf(t, err, login.HostKey, "bastion 127.0.0.1: ", "is not known")
 
-	// A bastion whose connection died is connected to again.
+	// A bastion whose connection has died is connected to again.
 	p := newProxy(t, outer.address())
 	m.knows(t, "127.0.0.1:"+itoa(p.port()), outer.host.PublicKey())
 	h.Bastion = inventory.Bastion{{User: localUser(), Host: "127.0.0.1", Port: p.port()}}

@@ -107,12 +107,12 @@ func testSetup(t *testing.T, s *site, h *sandbox.Host) {
 	}
 	m.mustDial(t, entry)
 
-	// Fingerprints that are known beforehand need nobody.
+	// Fingerprints that are known beforehand need nobody to confirm them.
 	m = s.me(t)
 	if p = setup(login.Confirmation{Fingerprints: []string{ssh.FingerprintSHA256(public)}}); p.Err != nil || len(p.Trusted) != 1 || p.Installed {
 		t.Errorf("by fingerprint: got %+v", p)
 	}
-	// The host does not take keys from that file.
+	// The host does not read keys from that file.
 	on(t, h, "echo 'AuthorizedKeysFile /etc/ssh/keys/%u' >/etc/ssh/sshd_config.d/zz-test.conf; systemctl restart ssh")
 	defer on(t, h, "rm /etc/ssh/sshd_config.d/zz-test.conf; systemctl restart ssh")
 	m = newMe(t)

@@ -16,7 +16,7 @@ type proxy struct {
 	sent     int64 // to the server
 	cutAfter int64 // bytes to the server after which it cuts; 0: never
 	hung     bool  // forwards nothing any more
-	drops    int   // connections to drop before a byte
+	drops    int   // connections to drop before the first byte
 	taken    int
 }
 

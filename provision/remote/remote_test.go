@@ -41,18 +41,18 @@ func TestUnreachable(t *testing.T) {
 	faultOf(t, dial("127.0.0.1", freePort(t)), login.Refused, "root@127.0.0.1:", "nothing listens")
 	faultOf(t, dial("no-such-host.invalid", 22), login.Unreachable, `no address is known for the name "no-such-host.invalid"`)
 
-	// It takes connections and says nothing.
+	// It accepts connections and says nothing.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	patient := m.o.Timeout
-	m.o.Timeout = 2 * time.Second // only where it has to pass
+	m.o.Timeout = 2 * time.Second // only where it has to expire
 	faultOf(t, dial("127.0.0.1", l.Addr().(*net.TCPAddr).Port), login.Timeout, "said nothing for 2s")
 	m.o.Timeout = patient
 
-	// It is no sshd.
+	// It is not an sshd.
 	web, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func TestUnreachable(t *testing.T) {
 	<-done
 }
 
-// TestDropped is what sshd does with bursts (MaxStartups): it hangs up on some before it
-// has said anything.
+// TestDropped simulates what sshd does with bursts (MaxStartups): it hangs up on some clients
+// before it has said anything.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	m := newMe(t)
@@ -102,7 +102,8 @@ func TestDropped(t *testing.T) {
 	faultOf(t, err, login.Dropped, "hung up before it said who it is, 6 times", "MaxStartups")
 }
 
-// TestBurst connects many at once to an sshd that takes two at a time and drops others.
+// TestBurst opens many connections at once to an sshd that accepts two at a time and drops
+// others.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	m := newMe(t)
@@ -148,7 +149,7 @@ func TestHostKeys(t *testing.T) {
 	h.HostKeys = "strict"
 	m.mustDial(t, h)
 
-	// A host that was re-created, or somebody who sits between.
+	// A host that was re-created, or somebody in the middle.
 	other := newKey(t, filepath.Join(t.TempDir(), "other"), "")
 	if err := os.Remove(m.file("known_hosts")); err != nil {
 		t.Fatal(err)
@@ -161,8 +162,8 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// TestHostKeyOfOtherKind has an RSA key in known_hosts alone, of a server that also has
-// an Ed25519 one: no mismatch.
+// TestHostKeyOfOtherKind has only the RSA key in known_hosts of a server that also has an Ed25519
+// key: that is no mismatch.
 func TestHostKeyOfOtherKind(t *testing.T) {
 	t.Parallel()
 	m := newMe(t)
@@ -180,7 +181,7 @@ func TestHostKeyOfOtherKind(t *testing.T) {
 	}
 	m.knows(t, s.address(), public)
 	m.mustDial(t, hostOf(s))
-	// One whose kind it has no more is a change too.
+	// A known key of a kind that the server no longer has is a change too.
 	other := newServer(t, "", m.key.PublicKey())
 	m.knows(t, other.address(), public)
 	_, err = m.dial(t, hostOf(other))
@@ -193,7 +194,7 @@ func TestRemember(t *testing.T) {
 	s := newServer(t, "", m.key.PublicKey())
 	h := hostOf(s)
 	h.HostKeys = "accept-new"
-	// Without an end of the last line, and hashed.
+	// The last line is hashed and has no newline at its end.
 	hashed := "|1|F1E1KeoE/eEWhi10WpGv4OdiO6Y=|3988QV0VE8wmZL7suNrYQLITLCg= " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.host.PublicKey())))
 	if err := os.WriteFile(m.file("known_hosts"), []byte(hashed), 0o600); err != nil {
 		t.Fatal(err)
@@ -342,7 +343,7 @@ func TestTunnel(t *testing.T) {
 }
 
 // TestClosedUnderLoad closes a connection while commands run and others wait for a session, and
-// wants all of them ended.
+// expects all of them to end.
 func TestClosedUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := connected(t, "")

@@ -18,8 +18,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// writeProgram writes a file that can be run at once. A process that another test starts meanwhile would have
-// it open for writing until it is another program, and a file that somebody writes cannot be run.
+// writeProgram writes a file that can be run at once. A process that another test forks meanwhile
+// would have it open for writing until it executes its own program, and a file that is open for
+// writing cannot be run.
 func writeProgram(t *testing.T, path string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -103,7 +104,7 @@ func TestCommandErrors(t *testing.T) {
 	}
 }
 
-// TestLargeOutput keeps the end of what is long.
+// TestLargeOutput checks that the end of long output is kept.
 func TestLargeOutput(t *testing.T) {
 	t.Parallel()
 	c := connected(t, "")
@@ -117,7 +118,7 @@ func TestLargeOutput(t *testing.T) {
 	}
 }
 
-// TestNoise has start-up files that write, and a shell that refuses.
+// TestNoise has start-up files that write output, and a shell that refuses commands.
 func TestNoise(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -141,8 +142,8 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestShells runs the command line by every shell that this machine has, as sshd does by
-// that of the login.
+// TestShells runs the command line in every shell that this machine has, as sshd does in the
+// login shell.
 func TestShells(t *testing.T) {
 	t.Parallel()
 	script := "echo \"it's $((1+1))\" '!' `echo back` \\\\ %\ncat"
@@ -241,7 +242,7 @@ func TestCancelMany(t *testing.T) {
 	for len(begun) < mostSessions {
 		begun, _ = filepath.Glob(dir + "/*")
 		time.Sleep(10 * time.Millisecond)
-		begun = slices.DeleteFunc(begun, func(file string) bool { // its number is not written yet
+		begun = slices.DeleteFunc(begun, func(file string) bool { // its process id is not written yet
 			pid, _ := os.ReadFile(file)
 			return !strings.HasSuffix(string(pid), "\n")
 		})

@@ -29,8 +29,8 @@ import (
 	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
-// sshServer is a real sshd on a loopback address, for one test, that lets the user of the
-// test in.
+// sshServer is a real sshd on a loopback address, for one test. It lets the user who runs the
+// test log in.
 type sshServer struct {
 	dir     string
 	port    int
@@ -63,12 +63,12 @@ func newKey(t *testing.T, file, passphrase string) ssh.Signer {
 	return signer
 }
 
-// freePort is a port that is this test's until it ends: a socket on the UDP port of the same number keeps other
-// tests from it, those of package testserver too.
+// freePort returns a port that belongs to this test until the test ends: a socket on the UDP port
+// of the same number keeps other tests from it, including those of package testserver.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 1000 {
-		// Outside the range from which clients get theirs.
+		// Outside the range from which clients get their ports.
 		port := 10_000 + mathrand.IntN(10_000)
 		addr := fmt.Sprintf("127.0.0.1:%d", port)
 		claim, err := net.ListenPacket("udp", addr)
@@ -87,15 +87,15 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// newServer starts an sshd whose config has more lines, and lets in who has one of the
-// keys.
+// newServer starts an sshd that has the lines of more in its config and accepts logins with any
+// of the keys.
 func newServer(t *testing.T, more string, keys ...ssh.PublicKey) *sshServer {
 	t.Helper()
 	program, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil {
 		t.Skip("sshd is not installed: apt-get install openssh-server")
 	}
-	if os.Geteuid() == 0 { // where sshd changes its root to
+	if os.Geteuid() == 0 { // sshd changes its root to this folder
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ LogLevel VERBOSE
 	if err := os.WriteFile(filepath.Join(s.dir, "config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// It ends, whatever becomes of the test.
+	// It ends, whatever happens to the test.
 	s.program = exec.Command("timeout", "600", program, "-D", "-f", filepath.Join(s.dir, "config"), "-E", s.log)
 	s.start(t)
 	return s
@@ -165,7 +165,7 @@ func (s *sshServer) start(t *testing.T) {
 
 func (s *sshServer) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
-// asksLog is sshd's log.
+// readLog returns sshd's log.
 func (s *sshServer) readLog(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(s.log)
@@ -221,7 +221,7 @@ func (m *me) knows(t *testing.T, address string, key ssh.PublicKey) {
 	fmt.Fprintf(f, "[%s]:%s %s", name, port, ssh.MarshalAuthorizedKey(key))
 }
 
-// answers lets a person answer, in this order.
+// answers has a person give these answers, in this order.
 func (m *me) answers(answers ...string) {
 	m.o.Ask = func(_ context.Context, prompt string) (string, error) {
 		m.mu.Lock()
@@ -234,7 +234,7 @@ func (m *me) answers(answers ...string) {
 	}
 }
 
-// localUser is who runs the tests, "" where that is not known.
+// localUser returns the name of the user who runs the tests, or "" if it is not known.
 func localUser() string {
 	who, err := user.Current()
 	if err != nil {
@@ -243,11 +243,11 @@ func localUser() string {
 	return who.Username
 }
 
-// dialer is one that the test closes.
+// dialer returns a Dialer that is closed at the end of the test.
 func (m *me) dialer(t *testing.T) *Dialer {
 	t.Helper()
 	d := New(m.o)
-	d.killWait = time.Minute // on a busy machine a command's end takes its time too
+	d.killWait = time.Minute // on a busy machine, ending a command takes longer too
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -274,12 +274,12 @@ func (m *me) mustDial(t *testing.T, h inventory.Host) *Conn {
 	return c
 }
 
-// hostOf is the inventory's entry of a server.
+// hostOf returns the inventory entry of a server.
 func hostOf(s *sshServer) inventory.Host {
 	return inventory.Host{Name: "web1", Address: "127.0.0.1", Login: inventory.Login{Port: s.port, User: localUser()}}
 }
 
-// connected is a connection to a server of its own.
+// connected returns a connection to a server of its own.
 func connected(t *testing.T, more string) *Conn {
 	t.Helper()
 	m := newMe(t)
@@ -288,8 +288,8 @@ func connected(t *testing.T, more string) *Conn {
 	return m.mustDial(t, hostOf(s))
 }
 
-// faultOf wants a *host.ConnectionError around a *login.Fault of a kind, with a hint, and texts
-// in it.
+// faultOf expects err to be a *host.ConnectionError that wraps a *login.Fault of the kind, with a
+// hint and with the texts in it.
 func faultOf(t *testing.T, err error, kind login.Kind, texts ...string) *login.Fault {
 	t.Helper()
 	var gone *host.ConnectionError
@@ -309,7 +309,7 @@ func faultOf(t *testing.T, err error, kind login.Kind, texts ...string) *login.F
 	return f
 }
 
-// run is Run that must not fail.
+// run calls Run, which must not fail.
 func run(t *testing.T, c *Conn, cmd host.Command) host.Output {
 	t.Helper()
 	out, err := c.Run(t.Context(), cmd)
@@ -323,7 +323,7 @@ func run(t *testing.T, c *Conn, cmd host.Command) host.Output {
 	return out
 }
 
-// content is a Source of an upload.
+// content returns size random bytes, and a Source of an upload that has them.
 func content(size int) ([]byte, io.ReaderAt) {
 	data := make([]byte, size)
 	_, _ = rand.Read(data)

@@ -19,7 +19,7 @@ import (
 
 const password = "it's a $ecret"
 
-// site is real hosts with a user who may sudo with a password.
+// site is a set of real hosts with a user who may use sudo with a password.
 type site struct {
 	*sandbox.Sandbox
 	key []byte
@@ -38,8 +38,8 @@ func (s *site) entry(h *sandbox.Host, user string) inventory.Host {
 	return inventory.Host{Name: h.Name, Address: h.Address, Login: inventory.Login{Port: h.Port, User: user, KnownHosts: s.KnownHosts}}
 }
 
-// TestSystemRealHosts is what needs other users than that of the test: sudo and passwords. The
-// hosts are Debian 12 and 13, whose sudos differ.
+// TestSystemRealHosts covers what needs users other than the one who runs the test: sudo and
+// passwords. The hosts run Debian 12 and 13, whose versions of sudo differ.
 func TestSystemRealHosts(t *testing.T) {
 	t.Parallel()
 	releases := []string{"bookworm", "trixie"}
@@ -56,7 +56,7 @@ func TestSystemRealHosts(t *testing.T) {
 		t.Run(r, func(t *testing.T) {
 			t.Parallel()
 			h := s.Host(r)
-			if r != "bookworm" { // newer ones make an address wait that failed a few times
+			if r != "bookworm" { // newer releases delay an address that has failed a few times
 				on(t, h, "echo 'PerSourcePenalties no' >/etc/ssh/sshd_config.d/test.conf; systemctl restart ssh")
 			}
 			for _, c := range []struct {
@@ -81,7 +81,7 @@ func on(t *testing.T, h *sandbox.Host, script string) string {
 	return strings.TrimSpace(out)
 }
 
-// failures counts how often a password was wrong on the host.
+// failures returns how often a password was wrong on the host.
 func failures(t *testing.T, h *sandbox.Host) int {
 	t.Helper()
 	return strings.Count(on(t, h, "journalctl --sync; journalctl -q -o cat"), "authentication failure;")
@@ -182,7 +182,7 @@ func testSudo(t *testing.T, s *site, h *sandbox.Host) {
 	}
 }
 
-// testWrongSudo wants a wrong password tried once, however many commands there are.
+// testWrongSudo expects a wrong password to be tried once, however many commands there are.
 func testWrongSudo(t *testing.T, s *site, h *sandbox.Host) {
 	m := s.me(t)
 	m.env["MY_PASSWORD"] = "hunter2-wrong"
@@ -253,8 +253,8 @@ func testSudoFree(t *testing.T, s *site, h *sandbox.Host) {
 	}
 }
 
-// testSudoRemembered has a sudo that asks for the password now and then only: the
-// command never sees it.
+// testSudoRemembered has a sudo that asks for the password only now and then: the command never
+// sees the password.
 func testSudoRemembered(t *testing.T, s *site, h *sandbox.Host) {
 	sudoers(t, h, "Defaults:deploy timestamp_type=global, timestamp_timeout=5")
 	m := s.me(t)
@@ -299,7 +299,7 @@ func testSudoCancel(t *testing.T, s *site, h *sandbox.Host) {
 	}
 }
 
-// testHidden wants neither scripts nor passwords in the list of processes.
+// testHidden checks that neither scripts nor passwords appear in the process list.
 func testHidden(t *testing.T, s *site, h *sandbox.Host) {
 	m := s.me(t)
 	m.env[login.SudoPasswordEnv] = password

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/remote/login"
 )
 
-// asRoot skips where uploads, which are put in place by root, need sudo.
+// asRoot skips the test where uploads, which are put in place by root, would need sudo.
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -24,7 +24,7 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// only wants names in a folder, and nothing else.
+// only expects these names in a folder, and nothing else.
 func only(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -129,8 +129,8 @@ func TestUploadFaults(t *testing.T) {
 	}
 }
 
-// changing is a file that changes while it is read: the first reading gives other bytes
-// than later ones.
+// changing is a file that changes while it is read: the first read returns other bytes than later
+// reads.
 type changing struct{ io.ReaderAt }
 
 func (c *changing) ReadAt(p []byte, off int64) (int, error) {
@@ -162,7 +162,7 @@ func TestUploadFullDisk(t *testing.T) {
 	}
 	only(t, dir)
 
-	// It gets full while the bytes come.
+	// The disk becomes full during the upload.
 	_, source = content(900 << 10)
 	u = host.Upload{Source: source, Size: 900 << 10, Path: filepath.Join(dir, "file"), Progress: func(sent, _ int64) {
 		if sent <= 64<<10 {
@@ -178,7 +178,7 @@ func TestUploadFullDisk(t *testing.T) {
 	only(t, dir, "other")
 }
 
-// isOpen tells whether a process has the file open.
+// isOpen reports whether a process has the file open.
 func isOpen(t *testing.T, path string) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -186,15 +186,15 @@ func isOpen(t *testing.T, path string) bool {
 		t.Fatalf("open files: %d, %v", len(files), err)
 	}
 	for _, f := range files {
-		if to, _ := os.Readlink(f); to == path { // one that is closed meanwhile leads nowhere
+		if to, _ := os.Readlink(f); to == path { // the link of a file that was closed meanwhile leads nowhere
 			return true
 		}
 	}
 	return false
 }
 
-// TestUploadCut cuts the connection in the middle: the old file stays, and what is left
-// of the new one is removed by a later upload.
+// TestUploadCut cuts the connection in the middle: the old file stays, and a later upload removes
+// what is left of the new one.
 func TestUploadCut(t *testing.T) {
 	t.Parallel()
 	asRoot(t)
@@ -221,7 +221,7 @@ func TestUploadCut(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatalf("left over: got %q, %v, want one", left, err)
 	}
-	// What sshd had still in hand gets written.
+	// sshd still writes the data that it has received.
 	for isOpen(t, left[0]) {
 		time.Sleep(20 * time.Millisecond)
 	}

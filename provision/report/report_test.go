@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
-// golden compares got with a file of testdata.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -38,7 +38,7 @@ func golden(t *testing.T, name, got string) {
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// deployment is the beginning of a run, up to a host's upload, and its end.
+// deployment returns the beginning of a run, up to a host's upload, and its end.
 func deployment() (begin, end []Event) {
 	at := func(seconds float64, e Event) Event {
 		e.Time = start.Add(time.Duration(seconds * float64(time.Second)))
@@ -91,8 +91,8 @@ func TestPlainLines(t *testing.T) {
 		begin, end := deployment()
 		emit(term, begin)
 		now = start.Add(40 * time.Second)
-		term.tick() // a step that takes long is told
-		term.tick() // once
+		term.tick() // a step that takes long is reported
+		term.tick() // only once
 		emit(term, end)
 		term.Close()
 		if i := strings.IndexFunc(out.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' }); i >= 0 {

@@ -43,7 +43,7 @@ func (s *screen) Write(p []byte) (int, error) {
 			if r < ' ' {
 				s.t.Errorf("control character %q", r)
 			}
-			if len(s.row) == s.columns { // the terminal goes on in the next line
+			if len(s.row) == s.columns { // the terminal continues on the next line
 				s.Write([]byte("\n"))
 			}
 			s.row = append(s.row, r)
@@ -53,7 +53,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sequence takes one escape sequence from the front of text.
+// sequence executes the escape sequence at the front of text and returns the rest.
 func (s *screen) sequence(text string) string {
 	end := strings.IndexAny(text, "AJm")
 	if end < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// turning is a step that turns something on, and off again.
+// turning returns a step that turns something on; undoing it turns that off.
 func turning(name string, log *[]string, fail bool) *turn {
 	return &turn{Named: step.Named(name), log: log, fail: fail}
 }
@@ -20,7 +20,7 @@ type turn struct {
 	step.Named
 	log      *[]string
 	fail, on bool
-	stuck    error // of the way back
+	stuck    error // of Undo
 }
 
 func (s *turn) Look(context.Context, host.Host) (*step.Change, error) {
@@ -54,7 +54,7 @@ func apply(t *testing.T, s step.Wish) error {
 	return c.Apply(t.Context())
 }
 
-// undo takes a step back as a fleet does.
+// undo undoes a step as a fleet does.
 func undo(t *testing.T, s step.Wish, cause error) (string, error) {
 	t.Helper()
 	undoer, can := s.(step.Undoer)
@@ -77,7 +77,7 @@ func TestLedgerTakesBackAllLastFirstAndOnce(t *testing.T) {
 	if err := apply(t, c); err == nil {
 		t.Fatal("no error")
 	}
-	if err := apply(t, c); err == nil { // again, after half way
+	if err := apply(t, c); err == nil { // again, after it was half done
 		t.Fatal("no error")
 	}
 	if _, err := d.Look(t.Context(), nil); err != nil {
@@ -91,7 +91,7 @@ func TestLedgerTakesBackAllLastFirstAndOnce(t *testing.T) {
 	if err != nil || said != "c is off; b is off; a is off" || !slices.Equal(log, []string{"c off", "b off", "a off"}) {
 		t.Errorf("%q, %v, %q", said, err, log)
 	}
-	// What a fleet does after that, step by step, is done already.
+	// The undoing that a fleet does after that, step by step, is already done.
 	for _, s := range []step.Wish{c, b, a} {
 		if said, err := undo(t, s, nil); said != "" || err != nil {
 			t.Errorf("%s: %q, %v", s.Title(), said, err)
@@ -118,7 +118,7 @@ func TestLedgerKeepsWhatHasProvedItself(t *testing.T) {
 	if said, err := undo(t, a, errors.New("a later step")); said != "" || err != nil || strings.Contains(strings.Join(log, " "), "off") {
 		t.Errorf("%q, %v, %q", said, err, log)
 	}
-	l.keep(false) // it has crashed while it was watched
+	l.keep(false) // it crashed while it was watched
 	if said, err := undo(t, a, errors.New("a crash")); said != "a is off" || err != nil {
 		t.Errorf("%q, %v", said, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
-// TestSystemCacheMissing has a builder killed and then two at once fill an empty cache.
+// TestSystemCacheMissing kills a builder, and then has two builders fill an empty cache at once.
 func TestSystemCacheMissing(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

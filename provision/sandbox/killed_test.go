@@ -15,11 +15,12 @@ import (
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 )
 
-// envCreate makes the test's program a creator of the sandbox in that folder, to be killed.
+// envCreate names a folder and makes the test's program the creator of a sandbox in it, to be
+// killed.
 const (
 	envCreate = "URIFILTER_TEST_SANDBOX_CREATE"
 	envCache  = "URIFILTER_TEST_SANDBOX_CACHE" // with that cache
-	envKeep   = "URIFILTER_TEST_SANDBOX_KEEP"  // and to stay
+	envKeep   = "URIFILTER_TEST_SANDBOX_KEEP"  // and to be kept
 )
 
 func TestMain(m *testing.M) {
@@ -31,12 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// moments are what is seen of a creator as it goes on, in order: each is a file, a link or a
-// control group that a step of it has just made. DIR is its folder, INDEX its index,
-// CGROUPS the hierarchy of a systemd.
+// moments are what can be seen of a creator as it proceeds, in order: each is a file, a link or a
+// control group that one of its steps has just created. DIR is its folder, INDEX its index,
+// CGROUPS the control group hierarchy of a systemd.
 var moments = []string{
 	"DIR",
-	"DIR/state.json.new", // gone again at once, and mostly not seen
+	"DIR/state.json.new", // removed at once, and usually not seen
 	registry + "/INDEX",
 	"DIR/state.json",
 	"DIR/id_ed25519",
@@ -48,7 +49,7 @@ var moments = []string{
 	"DIR/hosts/a",
 	"DIR/hosts/a/disk0",
 	"DIR/hosts/a/boot.sh",
-	"DIR/hosts/a/console", // opened before the host's own processes are
+	"DIR/hosts/a/console", // opened before the host's own processes exist
 	"CGROUPS/urifilter-sandbox/INDEX-11",
 	"DIR/hosts/a/upper/home/deploy", // the middle of the host's preparation
 	"DIR/hosts/b/prepared",
@@ -59,9 +60,9 @@ var moments = []string{
 // creator is a process that makes a sandbox, to be killed.
 type creator struct {
 	dir   string
-	index int // the last that was seen, as others may remove what a dead creator leaves
+	index int // the last one seen, because others may remove what a dead creator leaves
 	cmd   *exec.Cmd
-	ended chan string // what it says in the end
+	ended chan string // what it says at the end
 }
 
 func startCreator(t *testing.T, dir string, env ...string) *creator {
@@ -85,11 +86,11 @@ func startCreator(t *testing.T, dir string, env ...string) *creator {
 	return c
 }
 
-// reaches waits for a moment, and for the end if that is missed.
+// reaches waits for a moment, or for the creator's end if the moment is missed.
 func (c *creator) reaches(moment string) (seen bool, said string) {
 	ended := false
 	groups := "/sys/fs/cgroup"
-	if _, err := os.Stat(groups + "/systemd"); err == nil { // version 1
+	if _, err := os.Stat(groups + "/systemd"); err == nil { // cgroup version 1
 		groups += "/systemd"
 	}
 	for {
@@ -123,7 +124,7 @@ func (c *creator) kill() {
 func TestSystemCreatorKilled(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	if err := up(t, sandbox.Options{Hosts: twoHosts()}).Down(t.Context()); err != nil { // the cache is there now
+	if err := up(t, sandbox.Options{Hosts: twoHosts()}).Down(t.Context()); err != nil { // the cache exists now
 		t.Fatal(err)
 	}
 	for _, moment := range moments {
@@ -151,7 +152,8 @@ func TestSystemCreatorKilled(t *testing.T) {
 	noTraces(t, c.dir, c.index)
 }
 
-// TestSystemKeptCreatorKilled goes on with what a killed creator has made of a sandbox that was to stay.
+// TestSystemKeptCreatorKilled continues with what a killed creator has made of a sandbox that was
+// to be kept.
 func TestSystemKeptCreatorKilled(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

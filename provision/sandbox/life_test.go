@@ -16,7 +16,7 @@ func twoHosts() []sandbox.Spec {
 	return []sandbox.Spec{{Name: "a", Disks: map[string]int64{"/opt": 8 << 20}}, {Name: "b"}}
 }
 
-// TestSystemUpAgain continues from what is there: nothing to do, a host that is down, one more
+// TestSystemUpAgain continues from what exists: nothing to do, a host that is down, one more
 // host, the work of a creator that was killed.
 func TestSystemUpAgain(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestSystemHostCannotBoot(t *testing.T) {
 	}
 }
 
-// TestSystemMachineRebooted has all gone but the files.
+// TestSystemMachineRebooted removes everything but the files, as a reboot does.
 func TestSystemMachineRebooted(t *testing.T) {
 	t.Parallel()
 	s := up(t, sandbox.Options{Hosts: twoHosts()[:1], Repository: true, Keep: true})
@@ -105,8 +105,8 @@ func TestSystemMachineRebooted(t *testing.T) {
 	}
 }
 
-// TestSystemSideBySide has sandboxes made and removed at the same time, as by tests of several
-// packages.
+// TestSystemSideBySide creates and removes sandboxes at the same time, as tests of several
+// packages do.
 func TestSystemSideBySide(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// TestLockOfPrograms has a program that was started under a lock go on when the one who
-// started it has given the lock back, as one does that is killed.
+// TestLockOfPrograms has a program that was started under a lock go on after the process that
+// started it has released the lock, as a killed process does.
 func TestLockOfPrograms(t *testing.T) {
 	dir, pipes := t.TempDir(), t.TempDir()
-	// One pipe for each word: in the same one the program might meet the writer of the word before.
+	// One pipe for each word: in a shared pipe the program might meet the writer of the previous
+	// word.
 	giveBack, end := filepath.Join(pipes, "give back"), filepath.Join(pipes, "end")
 	for _, pipe := range []string{giveBack, end} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -25,7 +26,7 @@ func TestLockOfPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As boot.sh it is nobody's child, and gives the lock back when it has been told to.
+	// Like boot.sh, it is nobody's child, and releases the lock when it is told to.
 	cmd := command(holding(t.Context(), lock), "setsid", "--fork", "/bin/sh", "-c", `read line <"$1"; exec 3<&-; read line <"$2"`, "sh", giveBack, end)
 	if err := runCommand(cmd); err != nil {
 		t.Fatal(err)
@@ -57,10 +58,11 @@ func TestLockOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Close()
-	tell(end) // it still ran
+	tell(end) // it was still running
 }
 
-// TestLockOfFolderThatGoes waits for a folder that is removed: nothing is made in its place.
+// TestLockOfFolderThatGoes waits for the lock of a folder that is removed: nothing is created in
+// its place.
 func TestLockOfFolderThatGoes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "box")
 	lock, err := makeAndLock(t.Context(), dir)
@@ -86,7 +88,7 @@ func TestLockOfFolderThatGoes(t *testing.T) {
 	if err := withLock(t.Context(), dir, func(context.Context) error { called = true; return nil }); err != nil || !called {
 		t.Errorf("without a folder: %v, called %v", err, called)
 	}
-	// One who wants to make a sandbox there makes the folder again.
+	// A process that wants to create a sandbox there creates the folder again.
 	again, err := makeAndLock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +96,8 @@ func TestLockOfFolderThatGoes(t *testing.T) {
 	again.Close()
 }
 
-// TestRemoveFiles removes what a creator leaves that is killed as it replaces a file.
+// TestRemoveFiles removes what a creator leaves behind when it is killed while it replaces a
+// file.
 func TestRemoveFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "box")
 	if err := os.MkdirAll(filepath.Join(dir, "hosts", "a", "upper"), 0o700); err != nil {

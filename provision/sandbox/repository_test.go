@@ -56,7 +56,8 @@ func TestSystemRepository(t *testing.T) {
 			}
 			list(aptrepo.Broken)
 			execute(t, h, update+" >&2 && apt-get install -q -y --only-upgrade "+r.Package+" >&2")
-			// systemd starts it again and again, and says active each time until it ends.
+			// systemd starts it again and again, and reports it as active each time until it
+			// ends.
 			execute(t, h, `until [ "$(journalctl -u ferretdb | grep -c 'cannot open database')" -ge 2 ]; do
 				[ $((n=n+1)) -lt 600 ] || { systemctl status ferretdb; exit 1; } >&2
 				sleep 0.2

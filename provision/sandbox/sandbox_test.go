@@ -20,7 +20,7 @@ func up(t *testing.T, o sandbox.Options) *sandbox.Sandbox {
 	return sandboxtest.Up(t, o)
 }
 
-// exec runs shell text in a host and returns what it wrote, without blanks around it.
+// execute runs a shell script on a host and returns its output without the white space around it.
 func execute(t *testing.T, h *sandbox.Host, script string) string {
 	t.Helper()
 	text, err := h.Exec(t.Context(), script)
@@ -30,8 +30,7 @@ func execute(t *testing.T, h *sandbox.Host, script string) string {
 	return strings.TrimSpace(text)
 }
 
-// login runs a command over SSH, with no host key accepted but the one that the sandbox
-// has told.
+// login runs a command over SSH and accepts no host key but the one that the sandbox reports.
 func login(t *testing.T, h *sandbox.Host, user string, auth ssh.AuthMethod, command, stdin string) (string, error) {
 	t.Helper()
 	want, _, _, _, err := ssh.ParseAuthorizedKey([]byte(h.HostKey))
@@ -75,7 +74,7 @@ func TestSystemHosts(t *testing.T) {
 		{Name: "two", Release: "trixie", Password: "it's two"},
 	}})
 	t.Run("each", func(t *testing.T) { eachHost(t, s) })
-	// The hosts see each other, and keep their services apart.
+	// The hosts reach each other, and their services are separate.
 	one, two := s.Host("one"), s.Host("two")
 	execute(t, one, "systemctl stop ssh")
 	if got := execute(t, two, "systemctl is-active ssh; timeout 60 bash -c '</dev/tcp/"+two.Address+"/22' && echo open"); got != "active\nopen" {
@@ -129,7 +128,7 @@ func eachHost(t *testing.T, s *sandbox.Sandbox) {
 	}
 }
 
-// began is when a host's first process began; "" while there is none.
+// began returns the start time of a host's first process, or "" while there is none.
 func began(ctx context.Context, h *sandbox.Host) string {
 	out, err := h.Exec(ctx, "cut -d' ' -f22 /proc/1/stat")
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	instances  = "/proc/sys/fs/inotify/max_user_instances"
 )
 
-// indexOf is the index of the sandbox in a folder, -1 if it has none.
+// indexOf returns the index of the sandbox in a folder, or -1 if it has none.
 func indexOf(dir string) int {
 	owners, _ := filepath.Glob(registry + "/*/owner")
 	for _, path := range owners {
@@ -36,7 +36,7 @@ func indexOf(dir string) int {
 	return -1
 }
 
-// traces are what there is of a sandbox on this machine. Others may be there.
+// traces returns what exists of a sandbox on this machine. Other sandboxes may exist.
 func traces(t *testing.T, dir string, index int) []string {
 	t.Helper()
 	var found []string
@@ -74,7 +74,7 @@ func traces(t *testing.T, dir string, index int) []string {
 		t.Fatal(err)
 	}
 	for _, p := range processes {
-		// A process that ends as it is read, or has ended, is none.
+		// A process that ends while it is read, or has ended, does not count.
 		command, _ := os.ReadFile(p + "/cmdline")
 		text := strings.ReplaceAll(string(command), "\x00", " ")
 		if strings.Contains(text, dir) || strings.Contains(text, bridge+"-") || strings.Contains(text, own+"/") {
@@ -107,8 +107,8 @@ func traces(t *testing.T, dir string, index int) []string {
 	return found
 }
 
-// noTraces waits until the kernel has let go of loop devices and links. Beside others it takes
-// its time.
+// noTraces waits until the kernel has released loop devices and links. That takes longer beside
+// other sandboxes.
 func noTraces(t *testing.T, dir string, index int) {
 	t.Helper()
 	var left []string
@@ -135,7 +135,7 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// limitsAlone are the kernel's when the machine has no sandbox, "" if it has one.
+// limitsAlone returns the kernel's limits when the machine has no sandbox, or "" if it has one.
 func limitsAlone(t *testing.T) string {
 	t.Helper()
 	_, before := os.Stat(registry)
@@ -173,7 +173,7 @@ func TestSystemDownLeavesNothing(t *testing.T) {
 	if err := s.Down(t.Context()); err != nil {
 		t.Errorf("down again: %v", err)
 	}
-	// A file of somebody else's stays.
+	// A file that belongs to somebody else stays.
 	mine := filepath.Join(dir, "mine")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func steps(t *testing.T, o schedule.Options) (*schedule.Schedule, []step.Step) {
 	return s, s.Steps(apt.New(apt.Options{}))
 }
 
-// daemon makes the host run the daemon, with tokens and an archive, by our units.
+// daemon makes the host run the daemon under our units, with tokens and an archive.
 func daemon(t *testing.T, h *hosttest.Host) {
 	t.Helper()
 	hosttest.Must(t, h, environment.Steps(environment.Options{Program: filter}))
@@ -45,7 +45,7 @@ func daemon(t *testing.T, h *hosttest.Host) {
 	}
 	for _, u := range units {
 		if u.Name == filter.JobService() || u.Name == filter.JobTimer() {
-			continue // a deployment does not put them there either
+			continue // a deployment does not install them either
 		}
 		files = append(files, host.File{Path: systemd.Dir + "/" + u.Name, Content: string(u.Content), Mode: u.Mode})
 	}
@@ -55,11 +55,11 @@ func daemon(t *testing.T, h *hosttest.Host) {
 		}
 	}
 	h.Sh(t, "systemctl daemon-reload; systemctl start urifilter.service")
-	// It is there once it has asked the archive, which may have to start first.
+	// The daemon is up once it has queried the archive, which may have to start first.
 	h.Wait(t, "printf 'http://example.com/%d\n' 1 2 3 | /opt/urifilter/current/urifilter filter --token-file /etc/urifilter/operator.token")
 }
 
-// Both kinds are left to run by themselves: cron, and the timer, at the next minute.
+// Both kinds, cron and the timer, are left to run by themselves at the next minute.
 func TestSystemScheduleRuns(t *testing.T) {
 	t.Parallel()
 	hosts, repository := hosttest.WithRepository(t, "bookworm", "trixie")
@@ -77,7 +77,7 @@ apt-get update -qq && apt-get install -qq -y %s >&2`, repository.KeyURL, reposit
 				if plan := hosttest.Plan(t, h, crontab); len(plan) != 3 || plan[0] != "schedule: cron: install cron" {
 					t.Errorf("plan: %q", plan)
 				}
-			} else { // one that has read its folder in the very second in which ours is written
+			} else { // a cron that read its folder in the very second in which our file is written
 				h.Sh(t, `apt-get install -qq -y cron >&2; touch -d '+2 sec' /etc/cron.d; systemctl restart cron
 while [ "$(date +%s)" -lt "$(stat -c %Y /etc/cron.d)" ]; do sleep 0.02; done`)
 			}
@@ -114,7 +114,7 @@ while [ "$(date +%s)" -lt "$(stat -c %Y /etc/cron.d)" ]; do sleep 0.02; done`)
 	}
 }
 
-// What systemd understands of our expressions is what cron would.
+// systemd understands our expressions as cron would.
 func TestSystemNext(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "trixie")
@@ -134,7 +134,7 @@ func TestSystemNext(t *testing.T) {
 	}
 }
 
-// A host that has no program yet is told, and what a plan says stays true.
+// A host that has no program yet is reported, and what a plan says stays true.
 func TestSystemTimerWithoutProgram(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
@@ -150,7 +150,7 @@ func TestSystemTimerWithoutProgram(t *testing.T) {
 	if got := h.Sh(t, "systemctl is-active cron; dpkg-query -W -f '${db:Status-Status}' exim4-daemon-light 2>&1 || :"); !strings.HasPrefix(got, "active") || strings.Contains(got, "\ninstalled") {
 		t.Errorf("cron: %s", got)
 	}
-	// An administrator's changes to our file are put right, and undone if a step fails.
+	// An administrator's changes to our file are put right, and are restored if a step fails.
 	h.Sh(t, "echo '# mine' >>/etc/cron.d/urifilter; chmod 600 /etc/cron.d/urifilter; systemctl disable --now cron")
 	if changed := hosttest.Must(t, h, crontab); len(changed) != 2 {
 		t.Errorf("changed: %q", changed)

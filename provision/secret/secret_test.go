@@ -85,7 +85,7 @@ func FuzzHide(f *testing.F) {
 		if strings.Count(got, "\n") != strings.Count(text, "\n") {
 			t.Errorf("lines of %q changed: %q", text, got)
 		}
-		// A plain value of a secret key, whatever stands around it, is never left.
+		// A plain value of a secret key is never left, whatever surrounds it.
 		if got := Hide(a + "\npassword: kq7Zx93vLm\n" + b); strings.Contains(got, "kq7Zx93vLm") {
 			t.Errorf("left in %q", got)
 		}

@@ -44,7 +44,7 @@ func newRig(t *testing.T, debian string) *rig {
 		Token: func(ctx context.Context, h host.Host) (string, error) {
 			return environment.OperatorToken(ctx, h, filter.TokenFile())
 		},
-		Timeout: 30 * time.Second, // a release that does not get ready is given all of it
+		Timeout: 30 * time.Second, // a release that does not become ready uses all of it
 	}
 	r.daemon = &service.Daemon{
 		Health: health,
@@ -63,7 +63,7 @@ func newRig(t *testing.T, debian string) *rig {
 	return r
 }
 
-// exposed has the host's systemd judge the sandbox of the services, as it has loaded them.
+// exposed has the host's systemd judge the sandbox of the services as they are loaded.
 func (r *rig) exposed(t *testing.T) {
 	t.Helper()
 	for _, unit := range []string{filter.Service(), filter.JobService()} {
@@ -140,12 +140,12 @@ sed -i s/127.0.0.1:8000/810/ /etc/systemd/system/urifilter.socket; systemctl dae
 		t.Errorf("a reload made process %s of %s", now, pid)
 	}
 	r.exposed(t)
-	// Within its sandbox the daemon has what it is fast by: its bit-maps' pages are huge
-	// where the kernel has them.
+	// Within its sandbox the daemon has what makes it fast: its bit-maps are in huge pages where
+	// the kernel supports them.
 	if got := r.Sh(t, "grep -c '^VmFlags:.* hg\\b' /proc/"+pid+"/smaps || [ ! -e /sys/kernel/mm/transparent_hugepage ]"); got == "0" {
 		t.Error("no memory of the daemon asks for huge pages")
 	}
-	// Without tunnels the host's own command line asks.
+	// Without tunnels, the program's command line on the host makes the request.
 	if err := r.daemon.Health.Prove(hosttest.Voiced(t), blind{r}); err != nil {
 		t.Errorf("without tunnels: %v", err)
 	}
@@ -167,8 +167,8 @@ sed -i s/127.0.0.1:8000/810/ /etc/systemd/system/urifilter.socket; systemctl dae
 // blind is a host that opens no tunnels.
 type blind struct{ host.Host }
 
-// TestSystemBrokenReleasesAreFoundOut is of those that say that they are up; the others, and what
-// becomes of a fleet, are tried in package e2e.
+// TestSystemBrokenReleasesAreFoundOut covers releases that say that they are up; package e2e
+// tests the others, and what happens to a fleet.
 func TestSystemBrokenReleasesAreFoundOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it boots a host")
@@ -199,12 +199,12 @@ func TestSystemBrokenReleasesAreFoundOut(t *testing.T) {
 			continue
 		}
 		t.Logf("%s: found out after %s:\n%v", mode, time.Since(began).Round(time.Second), err)
-		// And whatever state it left, a good release goes up after it.
+		// Whatever state the broken release left, a good release comes up after it.
 		r.put(t, real)
 		hosttest.Must(t, r, steps)
 	}
 
-	// One that was up and has ended before the step looks again.
+	// A daemon that was up and has ended before the step looks again.
 	r.Sh(t, "systemctl stop urifilter.service")
 	running := r.daemon.Running()
 	change, err := running.Look(t.Context(), r)

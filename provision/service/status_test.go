@@ -43,7 +43,7 @@ func TestParseStatus(t *testing.T) {
 	if !s.Running() || s.PID != 71 || s.Restarts != 2 || s.Memory != 0 || s.Text != "2 filters, x=1" || s.Program != "/opt/x (deleted)" || s.Started.UnixMicro() != 1700000000123456 || !s.Changed.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	// The restarts of before are history, those that come count.
+	// Earlier restarts are history; those that follow count.
 	if before := s.settled(); s.crashed(before) {
 		t.Error("old restarts count")
 	} else if s.Restarts++; !s.crashed(before) {
@@ -59,7 +59,7 @@ func TestParseStatus(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	// At any moment of a crash loop; a daemon that is told to stop is in none.
+	// A crash loop is recognized at any moment; a daemon that is told to stop is in none.
 	for text, want := range map[string]string{
 		"ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=0\n": "crash loop",
 		"ActiveState=activating\nSubState=start\nResult=success\nNRestarts=2\n":          "crash loop",

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// told is a host on which systemd says one thing after the other, the last again and again.
+// told is a host on which systemd says one thing after the other, and repeats the last.
 type told struct {
 	host.Host
 	says []string
@@ -57,8 +57,8 @@ func TestBakedDaemons(t *testing.T) {
 	}
 }
 
-// A daemon is believed when it has been up for some seconds, by the clock of its host. Those that it
-// was up before anybody looked are not waited for again.
+// A daemon is trusted when it has been up for some seconds by the clock of its host. The seconds
+// that it was up before the first look are not waited for again.
 func TestSteadyDaemons(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -111,7 +111,8 @@ func TestWhoIsBlamedForRestarts(t *testing.T) {
 	}
 }
 
-// A start that systemd has not come to yet, as on a busy host, is waited for; one that it has given up is told.
+// A start that systemd has not got to yet, as on a busy host, is waited for; a start that it has
+// given up is reported.
 func TestStartThatWaits(t *testing.T) {
 	t.Parallel()
 	const stopped = "ExecMainStartTimestamp=1000 ActiveState=inactive SubState=dead NRestarts=0 MainPID=0"

@@ -37,7 +37,7 @@ func TestSystemOnAHost(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 
-	// Not prepared: the plan works, and the deployment says what is missing.
+	// On a host that is not prepared, the plan works, and the deployment says what is missing.
 	f := files(t, "listen: 0.0.0.0:8000\nauth: {tokens_file: /etc/urifilter/tokens.yaml}\nmongodb: {uri: 'mongodb://u:S3cretPassword@db:27017/'}\n")
 	if pending := hosttest.Plan(t, h, steps(f)); len(pending) != 2 {
 		t.Errorf("plan of a fresh host: %q", pending)
@@ -71,7 +71,8 @@ func TestSystemOnAHost(t *testing.T) {
 		t.Error("tokens.yaml lacks the host's own token")
 	}
 
-	// An administrator's lines stay; keys that nobody gives any more go, his do not.
+	// An administrator's lines stay. Keys that nobody sets any longer are removed; the
+	// administrator's own keys are not.
 	h.Sh(t, "printf '\\n# ours: quiet nights\\nlog: {level: warn}   # really\\n' >>/etc/urifilter/urifilter.yaml; printf '%s\\n' '- {name: mine, token: abcdefghijklmnopqrst, scopes: [read]}' >>/etc/urifilter/tokens.yaml")
 	f = files(t, "listen: 0.0.0.0:8001\nauth: {tokens_file: /etc/urifilter/tokens.yaml}\n")
 	all = steps(f)
@@ -97,7 +98,7 @@ func TestSystemOnAHost(t *testing.T) {
 		t.Errorf("undo: %q, %v", said, err)
 	}
 
-	// On a file system that takes nothing, what could not be changed is as it was.
+	// On a read-only file system, what could not be changed is as it was.
 	h.Sh(t, "mount --bind /etc/urifilter /etc/urifilter && mount -o remount,ro,bind /etc/urifilter")
 	write := steps(f)[1].(step.Undoer)
 	if c, err := write.Look(t.Context(), h); err != nil || c == nil {
@@ -110,7 +111,7 @@ func TestSystemOnAHost(t *testing.T) {
 	}
 	h.Sh(t, "umount /etc/urifilter")
 
-	// Faults of the host's file are told with their line, and nothing is touched.
+	// Faults in the host's file are reported with their line, and nothing is touched.
 	h.Sh(t, "echo 'lisen: x' >>/etc/urifilter/urifilter.yaml")
 	before := h.Sh(t, "sha256sum /etc/urifilter/*")
 	_, err = hosttest.Apply(t, h, steps(f))

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
 )
 
-// of are the settings of a text.
+// of returns the settings in a text.
 func of(t *testing.T, text, from string) Values {
 	t.Helper()
 	var doc yaml.Node

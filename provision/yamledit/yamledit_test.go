@@ -21,7 +21,7 @@ func TestApply(t *testing.T) {
 	for name, c := range map[string]struct {
 		old   string
 		key   string
-		value any // nil: the key goes
+		value any // nil: the key is removed
 		want  string
 	}{
 		"empty file":          {"", "redis.addrs", []string{"a:1"}, "redis:\n  addrs:\n    - a:1\n"},
@@ -77,8 +77,9 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// FuzzApply: whatever the file, an edit does what it should or is refused, which Apply
-// itself verifies; it does not panic, and a second time changes nothing.
+// FuzzApply checks that, whatever the file, an edit does what it should or is refused, which
+// Apply itself verifies; that it does not panic; and that applying it a second time changes
+// nothing.
 func FuzzApply(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: 1\nb:\n  c: 2 # x\n  # y\n\nd: [1,\n 2]\n", "b: {c: 1, d: {e: 2}}\n", "b:\n- 1\n-  c: 3\n", "b: |\n  x\n\n  # y\nc: 1", "? b\n: 1\n", "b: 'x\n  y'\n#\n", "b:\n    c:\n        - 1\n    d: >\n      f\n", "\"b\": &q {c: *q}\n",

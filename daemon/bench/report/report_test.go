@@ -14,7 +14,7 @@ import (
 
 var machine = Machine{CPU: "Some CPU", Cores: 2, OS: "Linux 6.1", Go: "Go 1.26", Sync: 0.164}
 
-// result is a part that was measured, in a folder.
+// result saves a part as if it had been measured, in a folder.
 func result(t *testing.T, dir string, rate string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -32,7 +32,7 @@ func result(t *testing.T, dir string, rate string) {
 	if err := p.Save(filepath.Join(dir, Measured)); err != nil {
 		t.Fatal(err)
 	}
-	// What else this machine does differs.
+	// The load of other programs on this machine varies, so it is replaced by a fixed one.
 	name := filepath.Join(dir, Measured, "http.json")
 	text := regexp.MustCompile(` *"others": [0-9.]*,\n`).ReplaceAllString(read(t, name), "")
 	write(t, filepath.Dir(name), "http.json", strings.Replace(text, `"tables"`, `"others": 0.29, "tables"`, 1))
@@ -59,7 +59,7 @@ func read(t *testing.T, names ...string) string {
 	return string(text)
 }
 
-// Tables of parts that were measured are replaced, with machine and date; the rest stays.
+// The tables of measured parts are replaced, with machine and date; the rest stays.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -111,7 +111,7 @@ func TestPagesThatDoNotAgree(t *testing.T) {
 	}
 }
 
-// The samples are in the form of `go test -bench`, of which Complete files are copied whole.
+// The samples are in the form of `go test -bench`, and Copy copies their files whole.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

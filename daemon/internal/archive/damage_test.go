@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// TestDamagedChunk changes what the database has behind the archive's back.
+// TestDamagedChunk changes data in the database behind the archive's back.
 func TestDamagedChunk(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]struct {
@@ -74,7 +74,7 @@ func TestDamagedChunk(t *testing.T) {
 					t.Errorf("%d stripes merged, %d commits of damaged bytes", sink.merged, sink.committed)
 				}
 
-				// The two mendings that the error names.
+				// The two repairs that the error names.
 				all, err := a.Versions(ctx, "uri")
 				if err != nil || len(all) != 2 {
 					t.Fatalf("versions %v, %v", all, err)
@@ -155,7 +155,7 @@ func TestDamagedDocument(t *testing.T) {
 					t.Errorf("%v, want a *FormatError", latest)
 				}
 				if strings.Contains(name, "broken") || strings.Contains(name, "stripe") {
-					// The mending that the hint names.
+					// The repair that the hint names.
 					if _, err := a.versions.UpdateOne(ctx, bson.M{"_id": "uri-1"}, bson.M{"$set": bson.M{"status": "off"}}); err != nil {
 						t.Fatal(err)
 					}
@@ -203,7 +203,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestIsGridFS reads a stripe as any other program would: by the driver's GridFS.
+// TestIsGridFS reads a stripe as any other program would: with the driver's GridFS.
 func TestIsGridFS(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		a := r.open()

@@ -10,14 +10,14 @@ import (
 
 var errFault = errors.New("fault")
 
-// TestFaultAtEveryStep ends a writeback before each step that it takes, one after the
-// other. Each time the archive has either the version of before or the new one, whole,
-// and the next writeback, by another, leaves everything in order.
+// TestFaultAtEveryStep makes a writeback fail before each of its steps, one after the
+// other. Each time the archive has either the previous version or the new one, whole,
+// and the next writeback, by another owner, leaves everything in order.
 func TestFaultAtEveryStep(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		r.opt.Keep = 2
 		h := header(1)
-		acknowledged := newSet(t, h) // bits of writebacks that ended well
+		acknowledged := newSet(t, h) // bits of writebacks that succeeded
 		everything := newSet(t, h)
 		var labels []string
 		n := uint64(0)
@@ -28,8 +28,8 @@ func TestFaultAtEveryStep(t *testing.T) {
 			everything.add(key(h, 0, n))
 			return s.add(key(h, 0, n))
 		}
-		// Each round begins with a version of another, for there to be a merge, and
-		// with what a dead writeback has left, for there to be a fence and a search.
+		// Each round begins with a version of another owner, so that there is a merge,
+		// and with the remains of a dead writeback, so that there are a fence and a search.
 		for at := 1; ; at++ {
 			theirs := add(newSet(t, h))
 			r.write(other, "uri", theirs)
@@ -42,7 +42,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 			var mu sync.Mutex
 			failing := r.open(as("failing:1"), func(o *Options) {
 				o.Fault = func(label string) error {
-					if label == "renew" { // is no step, and comes when it is time
+					if label == "renew" { // not a step: it comes when it is due
 						return nil
 					}
 					mu.Lock()
@@ -80,7 +80,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 			again, _ := r.restored(other, "uri")
 			sameContent(t, again, got) // it had all that was acknowledged
 
-			r.expireLease(other) // a fault at release leaves it
+			r.expireLease(other) // a fault at release leaves the lease
 			r.write(other, "uri", newSet(t, h))
 			r.noOrphans(other)
 		}
@@ -95,7 +95,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 	})
 }
 
-// leaveUntidy does what a writeback does that dies in the middle of an upload.
+// leaveUntidy acts like a writeback that dies in the middle of an upload.
 func (r *rig) leaveUntidy(src Source) {
 	r.t.Helper()
 	a := r.open(as("dead:3"), func(o *Options) {
@@ -115,14 +115,14 @@ func (r *rig) leaveUntidy(src Source) {
 	r.expireLease(a)
 }
 
-// TestFailureIsRemembered: a writeback that fails, and lets go of its lease, after it
-// may have left something makes the next one clean up and fence; one that fails before
-// does not.
+// TestFailureIsRemembered: a writeback that fails and releases its lease after it may
+// have left something behind makes the next one clean up and fence; one that fails
+// earlier does not.
 func TestFailureIsRemembered(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		label string
-		fresh bool // whether there is something to upload
+		fresh bool // whether anything must be uploaded
 		tidy  bool
 	}{
 		{"latest", true, true},

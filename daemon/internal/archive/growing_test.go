@@ -23,7 +23,7 @@ func (g grown) MergeStripe(_ context.Context, i int, data []byte) error {
 }
 func (g grown) Commit(context.Context) error { return nil }
 
-// newGrown is an empty one with as many layers as the archive knows of, or one.
+// newGrown returns an empty one with the given layers: as many as the archive knows of, or one.
 func newGrown(t testing.TB, layers uint32) grown {
 	t.Helper()
 	h, err := bloom.NewGrowingHeader(100_000, 0.01, secretSeed, time.Unix(1700000000, 5))
@@ -50,7 +50,7 @@ func (g grown) fill(from, to int) grown {
 	return g
 }
 
-// lacks counts those of the items that are not in it.
+// lacks counts the items from from to to-1 that are not in g.
 func (g grown) lacks(from, to int) int {
 	n := 0
 	for at := from; at < to; at++ {
@@ -63,8 +63,8 @@ func (g grown) lacks(from, to int) int {
 	return n
 }
 
-// A bit-map that grows is written back and restored whole, whichever of the two sides has more
-// layers; what the versions share is sent once.
+// A bit-map that grows is written back and restored whole, whichever side has more layers;
+// the content that versions share is sent once.
 func TestNoRaceGrowingBitMaps(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		ctx := context.Background()
@@ -118,7 +118,7 @@ func TestNoRaceGrowingBitMaps(t *testing.T) {
 	})
 }
 
-// One of fixed size and one that grows never mix, and the format says which it is.
+// A bit-map of fixed size and one that grows never mix, and the format says which one it is.
 func TestGrowingAndFixedDoNotMix(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		ctx := context.Background()

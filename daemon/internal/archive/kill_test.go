@@ -18,13 +18,13 @@ import (
 
 // The victim is this test's binary, which writes back until it is killed.
 const (
-	victimEnv      = "URIFILTER_ARCHIVE_VICTIM" // the URI; what follows is set beside it
+	victimEnv      = "URIFILTER_ARCHIVE_VICTIM" // the URI; the variables below are set with it
 	victimDatabase = "URIFILTER_ARCHIVE_DATABASE"
 	victimFrom     = "URIFILTER_ARCHIVE_FROM"
 )
 
-// victim adds an item, writes back, and prints the item's number when that was
-// acknowledged, again and again.
+// victim repeatedly adds an item, writes back, and prints the item's number once the
+// writeback was acknowledged.
 func victim() {
 	fail := func(err error) {
 		fmt.Println("error:", err)
@@ -47,7 +47,7 @@ func victim() {
 	src := &set{Map: m}
 	fmt.Println("ready")
 	for i := from; ; i++ {
-		src.add(key(h, 0, i)) // what came before is in the archive only
+		src.add(key(h, 0, i)) // items before from are only in the archive
 		if err := writebackAfter(ctx, a, src); err != nil {
 			fail(err)
 		}
@@ -55,8 +55,8 @@ func victim() {
 	}
 }
 
-// writebackAfter writes back once the lease of a killed victim is over. That may begin
-// after its death: the server still carries out what the victim had sent.
+// writebackAfter writes back once the lease of a killed victim has ended. The lease may
+// begin after the victim's death: the server still carries out what the victim had sent.
 func writebackAfter(ctx context.Context, a *Archive, src Source) error {
 	for {
 		_, err := a.Writeback(ctx, spec("uri"), src, nil)
@@ -71,8 +71,8 @@ func writebackAfter(ctx context.Context, a *Archive, src Source) error {
 const victimLease = 300 * time.Millisecond
 
 // TestKilledAtAnyMoment kills a process that writes back. The newest version is always
-// whole, has every item of a writeback that was acknowledged, and the next process goes
-// on from there.
+// whole and has every item of a writeback that was acknowledged, and the next process
+// continues from there.
 func TestKilledAtAnyMoment(t *testing.T)       { killAtAnyMoment(t, 5) }
 func TestSystemKilledAtAnyMoment(t *testing.T) { killAtAnyMoment(t, 25) }
 
@@ -83,7 +83,7 @@ func killAtAnyMoment(t *testing.T, rounds int) {
 		a := r.open()
 		var writebacks []int
 		for range rounds {
-			if len(writebacks) == 0 { // any order, so that some are waited for however few the rounds are
+			if len(writebacks) == 0 { // in any order, so that even a few rounds wait for some
 				writebacks = rand.Perm(4)
 			}
 			acknowledged = r.killVictim(acknowledged+1, writebacks[0], time.Duration(rand.IntN(40))*time.Millisecond)
@@ -98,7 +98,7 @@ func killAtAnyMoment(t *testing.T, rounds int) {
 				}
 			}
 		}
-		if acknowledged < uint64(rounds)/3 { // 1.5 a round are waited for
+		if acknowledged < uint64(rounds)/3 { // a round waits for 1.5 on average
 			t.Errorf("only %d writebacks in %d rounds: too few to try much", acknowledged, rounds)
 		}
 		if err := writebackAfter(t.Context(), a, newSet(t, h)); err != nil {
@@ -108,8 +108,8 @@ func killAtAnyMoment(t *testing.T, rounds int) {
 	})
 }
 
-// killVictim starts a victim and kills it some time after so many writebacks. It returns
-// the last item that was acknowledged, from-1 if none was.
+// killVictim starts a victim and kills it the given time after that many writebacks. It
+// returns the last item that was acknowledged, or from-1 if none was.
 func (r *rig) killVictim(from uint64, writebacks int, after time.Duration) uint64 {
 	r.t.Helper()
 	cmd := exec.Command(os.Args[0])

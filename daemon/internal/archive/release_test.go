@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// TestOwnLeaseIsNotWaitedFor has a writeback that cannot release its lease: others wait
-// until it expires, the process itself does not, and knows that there is nothing to fence.
+// TestOwnLeaseIsNotWaitedFor has writebacks that cannot release their lease: others must
+// wait until it expires; the process itself does not wait, and knows that it need not fence.
 func TestOwnLeaseIsNotWaitedFor(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		failing := r.open(as("first:1"), func(o *Options) {
@@ -43,7 +43,7 @@ func TestOwnLeaseIsNotWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if failing.heldByOther(&last, time.Now()) {
-			t.Errorf("lease %+v is called held", last) // released by the other
+			t.Errorf("lease %+v is called held", last) // the other has released it
 		}
 		r.noOrphans(second)
 	})
@@ -96,7 +96,7 @@ func TestWritebackAfterALostAnswer(t *testing.T) {
 }
 
 // TestRenewalEndsBeforeTheRelease: a renewal that has begun is not cut off when the work
-// ends, as the server could otherwise do it after the release.
+// ends, because the server could otherwise carry it out after the release.
 func TestRenewalEndsBeforeTheRelease(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		p := pauseAt("renew")

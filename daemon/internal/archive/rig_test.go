@@ -28,14 +28,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// onServers runs a test on FerretDB and on the server that the environment names, beside others.
+// onServers runs a test on FerretDB and on the server that the environment names, in parallel
+// with other tests.
 func onServers(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
 	onServersAlone(t, f)
 }
 
-// onServersAlone is onServers for a test with leases so short that they end if many are at work.
+// onServersAlone is onServers for a test whose leases are so short that they would end if many
+// tests ran at once.
 func onServersAlone(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Run("ferretdb", func(t *testing.T) { f(t, newRig(t, mongotest.Start(t))) })
@@ -44,7 +46,7 @@ func onServersAlone(t *testing.T, f func(t *testing.T, r *rig)) {
 	}
 }
 
-// rig is a server and a database of its own there.
+// rig is a server and a database on it that only this rig uses.
 type rig struct {
 	t   *testing.T
 	opt Options
@@ -63,7 +65,7 @@ func newRig(t *testing.T, uri string) *rig {
 	return r
 }
 
-// open connects once more; changes are applied to the options first.
+// open makes another connection, after it has applied changes to the options.
 func (r *rig) open(changes ...func(*Options)) *Archive {
 	r.t.Helper()
 	o := r.opt
@@ -111,10 +113,10 @@ func (s *set) Header() bloom.Header {
 	return s.Map.Header()
 }
 
-// secretSeed is told by its digits wherever it is printed.
+// secretSeed is recognized by its digits wherever it is printed.
 const secretSeed = 1122334455667788
 
-// header is of a map of so many stripes, the last of them short.
+// header returns the header of a map with that many stripes, the last of them short.
 func header(stripes int) bloom.Header {
 	const perStripe = bloom.StripeBytes / 64
 	return bloom.Header{
@@ -133,7 +135,7 @@ func newSet(t testing.TB, h bloom.Header) *set {
 	return &set{Map: m}
 }
 
-// key is one whose bits are in that stripe; n makes it differ from others.
+// key returns a key whose bits are in the given stripe; n makes it differ from others.
 func key(h bloom.Header, stripe int, n uint64) bloom.Hash {
 	block := uint64(stripe)*(bloom.StripeBytes/64) + n%1000
 	hi, _ := bits.Div64(block, 1<<63, h.Blocks)
@@ -167,7 +169,7 @@ func (r *rig) write(a *Archive, name string, src Source) Version {
 	return v
 }
 
-// restored is the newest version, restored.
+// restored restores the newest version into a new set, and returns both.
 func (r *rig) restored(a *Archive, name string) (*set, Version) {
 	r.t.Helper()
 	ctx := context.Background()
@@ -198,7 +200,8 @@ func sameContent(t testing.TB, got, want *set) {
 	}
 }
 
-// files are the ids in the bucket: of files, and of what chunks belong to, each once.
+// files returns the ids in the bucket, each once: those of the files, and those of the files that
+// the chunks belong to.
 func (r *rig) files(a *Archive) (files, chunks []string) {
 	r.t.Helper()
 	ids := func(c *mongo.Collection, field string) []string {
@@ -220,7 +223,7 @@ func (r *rig) files(a *Archive) (files, chunks []string) {
 	return ids(a.files, "_id"), ids(a.chunks, "files_id")
 }
 
-// noOrphans checks that the bucket has just the files of versions, and all of them.
+// noOrphans checks that the bucket has exactly the files of the versions.
 func (r *rig) noOrphans(a *Archive) {
 	r.t.Helper()
 	versions, err := a.Versions(context.Background(), "")

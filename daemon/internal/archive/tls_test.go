@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// A server with TLS that wants a certificate of its clients, by the settings and by the
-// URI; and what an operator is told when something is wrong.
+// TestTLS connects, by the settings and by the URI, to a server that requires certificates
+// from its clients, and tests what an operator is told if something is wrong.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -62,7 +62,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.o.Timeout = 8 * time.Second // all of it is waited for
+			c.o.Timeout = 8 * time.Second // the test waits for all of it
 			a, err := Open(context.Background(), c.o)
 			if err == nil {
 				_ = a.Close(context.Background())

@@ -118,7 +118,7 @@ func TestMergesByOr(t *testing.T) {
 		if want := both.Fill().Items; v.Items != want {
 			t.Errorf("%d items, want %d: those of both", v.Items, want)
 		}
-		// Nothing that the archive lacks: nothing is sent, and nothing is lost.
+		// The archive lacks nothing of it: nothing is sent, and nothing is lost.
 		if v := r.write(one, "uri", mine); v.Uploaded != 0 {
 			t.Errorf("%d bytes sent, want 0", v.Uploaded)
 		}
@@ -133,7 +133,7 @@ func TestNewerGenerationStartsAfresh(t *testing.T) {
 		h := header(3)
 		old := newSet(t, h).add(key(h, 1, 1), key(h, 2, 1))
 		r.write(a, "uri", old)
-		next := header(2) // a reset may change all else, too
+		next := header(2) // a reset may change everything else, too
 		next.Generation, next.Seed = 2, 43
 		r.write(a, "uri", newSet(t, next).add(key(next, 1, 9)))
 		got, v := r.restored(a, "uri")
@@ -141,7 +141,7 @@ func TestNewerGenerationStartsAfresh(t *testing.T) {
 		if v.Header.Generation != 2 {
 			t.Errorf("generation %d, want 2", v.Header.Generation)
 		}
-		// One that missed the reset must not bring the old items back.
+		// A bit-map that missed the reset must not bring the old items back.
 		_, err := a.Writeback(context.Background(), spec("uri"), old, nil)
 		var mismatch *MismatchError
 		if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "is of generation 2, the bit-map here of 1") {
@@ -193,7 +193,7 @@ func TestOtherBitMapIsRefused(t *testing.T) {
 			t.Errorf("newest version %s, want uri-1", v.ID)
 		}
 
-		// The mending that the hint names.
+		// The repair that the hint names.
 		if _, err := a.versions.UpdateMany(context.Background(), bson.M{"bitmap_type.name": "uri"}, bson.M{"$set": bson.M{"status": "off"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestKeep(t *testing.T) {
 		h := header(2)
 		src, other := newSet(t, h), newSet(t, h).add(key(h, 1, 1))
 		r.write(a, "other", other)
-		for i := range uint64(5) { // more often the second stripe, which is short
+		for i := range uint64(5) { // mostly the second stripe, which is short
 			r.write(a, "uri", src.add(key(h, int((i+1)%2), i)))
 		}
 		var ids []string
@@ -271,7 +271,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestNamesThatBeginAlike has filters whose files must not be taken for each other's.
+// TestNamesThatBeginAlike has filters whose files must not be mistaken for each other's.
 func TestNamesThatBeginAlike(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		a := r.open(func(o *Options) { o.Keep = 1 })
@@ -304,7 +304,7 @@ func TestSourceFails(t *testing.T) {
 		if _, err := a.Writeback(ctx, spec("uri"), src, func(int, int) { cancel() }); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %v", err)
 		}
-		// Both let go of the lease.
+		// Both released the lease.
 		r.write(a, "uri", src)
 		r.noOrphans(a)
 	})

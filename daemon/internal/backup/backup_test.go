@@ -85,7 +85,7 @@ func (r *rig) add(n uint64) (fresh int) {
 	return fresh
 }
 
-// counter reads the series of the filter uri.
+// counter returns the value of the metric for the filter uri.
 func (r *rig) counter(name string) float64 {
 	r.t.Helper()
 	families, err := r.registry.Gather()
@@ -128,7 +128,7 @@ func TestWritebackAndRestore(t *testing.T) {
 	}
 }
 
-// A copy that fails is counted and noted in the archive; one that is given up is not.
+// A copy that fails is counted and noted in the archive; one that is canceled is not.
 func TestFailuresAreCountedAndNoted(t *testing.T) {
 	r := newRig(t)
 	r.add(1)
@@ -157,7 +157,7 @@ func TestFailuresAreCountedAndNoted(t *testing.T) {
 	if n := r.countErrors(); n != 1 {
 		t.Errorf("%d errors noted in the archive, want 1", n)
 	}
-	// Neither left a lease behind that is in the way.
+	// Neither left a lease behind that blocks the next writeback.
 	if _, err := r.Writeback(t.Context(), "uri", nil); err != nil {
 		t.Error(err)
 	}
@@ -194,7 +194,7 @@ func TestOneCopyOfAFilterAtATime(t *testing.T) {
 	}
 }
 
-// Stop cuts off what is under way, waits for it, and lets nothing begin.
+// Stop cuts off the copy that is under way, waits for it to end, and lets no other begin.
 func TestStop(t *testing.T) {
 	r := newRig(t)
 	r.add(1)
@@ -221,7 +221,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// All who want an archive that is gone wait for the same attempt; the next is a new one.
+// All callers that want an unreachable archive wait for the same attempt; later callers start a
+// new one.
 func TestLinkSharesAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link := NewLink(archive.Options{})
@@ -257,7 +258,7 @@ func TestLinkSharesAttempts(t *testing.T) {
 	})
 }
 
-// Close does not wait out an attempt.
+// Close does not wait until an attempt ends by itself.
 func TestLinkIsClosedInAnAttempt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// database is what is behind the archive.
+// database returns the database behind the archive.
 func (r *rig) database() *mongo.Database {
 	r.t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(r.uri))
@@ -27,7 +27,7 @@ func (r *rig) database() *mongo.Database {
 	return client.Database("urifilter")
 }
 
-// countErrors looks into the archive's error log.
+// countErrors counts the entries of the filter uri in the archive's error log.
 func (r *rig) countErrors() int64 {
 	r.t.Helper()
 	n, err := r.database().Collection("uri_filter_error_log").CountDocuments(r.t.Context(), bson.M{"filtertype_id": 1})
@@ -37,7 +37,7 @@ func (r *rig) countErrors() int64 {
 	return n
 }
 
-// damage takes away the bits of a version.
+// damage deletes bits of a version.
 func (r *rig) damage(version string) {
 	r.t.Helper()
 	var doc struct {
@@ -55,8 +55,8 @@ func (r *rig) damage(version string) {
 	}
 }
 
-// A fresh server does not serve a damaged version, nor start empty; an older version,
-// asked for, ends the wait.
+// A fresh server neither serves a damaged version nor starts empty; the restore of an
+// older version on request ends the wait.
 func TestOlderVersionInThePlaceOfADamagedOne(t *testing.T) {
 	r := newRig(t)
 	r.add(1)

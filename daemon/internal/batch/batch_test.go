@@ -19,10 +19,10 @@ import (
 var (
 	uri   = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 100_000, ErrorRate: 1e-4, OnFull: "warn"}}
 	news  = engine.Spec{ID: 2, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
-	calls = engine.Spec{ID: 3, Name: "calls", Kind: "timing", Params: configs.Timing{}} // each call must say
+	calls = engine.Spec{ID: 3, Name: "calls", Kind: "timing", Params: configs.Timing{}} // each call must give an expire time
 )
 
-// counted is what a Judge has told of.
+// counted is the sum of what a Judge has reported.
 type counted struct{ batches, fresh, all, failed int }
 
 func open(t *testing.T) (*batch.Judge, *[2]counted) {
@@ -95,7 +95,7 @@ func TestJudge(t *testing.T) {
 		{batch.Check, "uri", none, []string{"a", "c"}, []bool{false, true}},
 		{batch.Add, "news", none, []string{"a"}, []bool{true}},
 		{batch.Add, "news", batch.Expire{Seconds: 5, Given: true}, []string{"a", "b"}, []bool{false, true}},
-		{batch.Check, "calls", none, []string{"a"}, []bool{true}}, // remembers nothing, so it need not say
+		{batch.Check, "calls", none, []string{"a"}, []bool{true}}, // remembers nothing, so it needs no expire time
 		{batch.Add, "calls", batch.Expire{Seconds: 5, Given: true}, []string{"a"}, []bool{true}},
 	} {
 		if got := judged(t, j, step.op, step.ref, step.expire, step.texts...); !slices.Equal(got, step.want) {
@@ -130,8 +130,8 @@ func TestExpireThatCannotBe(t *testing.T) {
 	}
 }
 
-// A call of many batches goes on in a filter that is cleared, and ends with one that is
-// dropped, also where another of its name is made.
+// A call of many batches continues in a filter that is cleared, and fails in one that is
+// dropped, even if another of the same name is created.
 func TestFilterChangesUnderACall(t *testing.T) {
 	j, _ := open(t)
 	var b batch.Batch
@@ -145,7 +145,7 @@ func TestFilterChangesUnderACall(t *testing.T) {
 	if _, err := j.Engine.Clear(t.Context(), "uri"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := add(); n != 1 || err != nil { // the filter that b has is the one before
+	if n, err := add(); n != 1 || err != nil { // b still has the filter from before the clear
 		t.Errorf("after a clear: %d, %v, want the item as new", n, err)
 	}
 	if err := j.Resume(&b); err != nil {
@@ -173,7 +173,7 @@ func TestFilterChangesUnderACall(t *testing.T) {
 	}
 }
 
-// A batch that is used again allocates nothing for its items.
+// A batch that is reused allocates nothing for its items.
 func TestJudgeAllocatesNothingPerItem(t *testing.T) {
 	j, _ := open(t)
 	var texts []string

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// Items are hashed some at a time: their keys are those of each of them alone, in order, in
-// lists of any length and filters of any kind.
+// Items are hashed several at a time. Their keys are the same, and in the same order, as if each
+// were hashed alone, for lists of any length and filters of any kind.
 func TestEveryItemIsHashed(t *testing.T) {
 	j, _ := open(t)
 	for _, spec := range []engine.Spec{

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What a batch of 1,000 takes that is hashed whole, or hashed and prefetched in turn.
+// BenchmarkAdd measures a batch of 1,000 that is first hashed whole, or hashed and prefetched part
+// by part.
 func BenchmarkAdd(b *testing.B) {
 	for _, capacity := range []uint64{10_000_000, 150_000_000} {
 		m := newMap(b, capacity, 1e-4)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The assembly of arm64 and the form without any (riscv64) pass the same tests and
-// vectors, on an emulated processor.
+// The assembly for arm64 and the code without assembly (riscv64) pass the same tests and
+// vectors on an emulated processor.
 func TestSystemOtherProcessors(t *testing.T) {
 	if os.Getenv("URIFILTER_TEST_EMULATED") != "" || testing.Short() {
 		return // this is the emulated run, or a quick one

@@ -39,8 +39,8 @@ func addRandom(add func([]Hash, []bool) int, random *rand.Rand, n, batch int) (f
 	return fresh, keys
 }
 
-// At ten times the capacity nothing that was added is new, and what was not added is taken for
-// seen less often than was asked for.
+// At ten times the capacity no item that was added is new, and other items are taken for seen no
+// more often than at the requested rate.
 func TestNoRaceGrowingKeepsItsRateBeyondItsCapacity(t *testing.T) {
 	for _, test := range []struct {
 		capacity uint64
@@ -92,7 +92,8 @@ func TestNoRaceGrowingKeepsItsRateBeyondItsCapacity(t *testing.T) {
 	}
 }
 
-// Of equal keys that many add at one time exactly one is fresh, also while layers are added.
+// If many callers add the same key at the same time, it is fresh for exactly one of them, even
+// while layers are added.
 func TestGrowingIsExactlyOnceWhileLayersAreAdded(t *testing.T) {
 	g := newGrowing(t, 30_000, 1e-6)
 	const n, callers = 300_000, 8
@@ -107,7 +108,7 @@ func TestGrowingIsExactlyOnceWhileLayersAreAdded(t *testing.T) {
 		wait.Go(func() {
 			fresh := make([]bool, 1000)
 			for at := 0; at < n; at += len(fresh) {
-				at := (at + c%2*1000) % n // half of them begin with the next one
+				at := (at + c%2*1000) % n // half of the callers begin with the next block of keys
 				g.Add(keys[at:at+1000], fresh)
 				for i, f := range fresh {
 					if f {
@@ -136,7 +137,7 @@ func TestGrowingIsExactlyOnceWhileLayersAreAdded(t *testing.T) {
 	}
 }
 
-// What OnAdd and OnGrow are told, done again in its order on a copy of any time, sets the same
+// Replaying what OnAdd and OnGrow received, in order, on a copy made at any time sets the same
 // bits.
 func TestNoRaceGrowingFromItsJournal(t *testing.T) {
 	const capacity, rate = 100_000, 0.01
@@ -281,7 +282,7 @@ func TestGrowingHeader(t *testing.T) {
 	}
 }
 
-// more is the header with more layers.
+// more returns the header with n more layers.
 func (h Header) more(n uint32) Header { h.Layers += n; return h }
 
 func TestGrowingMemoryCountsTheLayerThatIsDue(t *testing.T) {

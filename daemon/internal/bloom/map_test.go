@@ -77,7 +77,7 @@ func TestAddTellsFreshFromSeen(t *testing.T) {
 	}
 }
 
-// The same new keys from many goroutines in lockstep: each is fresh for one of them.
+// Many goroutines add the same new keys in lockstep: each key is fresh for one of them.
 func TestExactlyOnceUnderContention(t *testing.T) {
 	const workers, rounds, n = 8, 40, 5000
 	m := newMap(t, workers*rounds*n, 1e-4)
@@ -97,7 +97,7 @@ func TestExactlyOnceUnderContention(t *testing.T) {
 		gate := make(chan struct{})
 		for w := range workers {
 			mine := append([]Hash(nil), keys...)
-			if w%2 == 1 { // half of them come from the other end
+			if w%2 == 1 { // half of the goroutines begin at the other end
 				for i, j := 0, n-1; i < j; i, j = i+1, j-1 {
 					mine[i], mine[j] = mine[j], mine[i]
 				}
@@ -174,7 +174,7 @@ func TestAddKeysAgainstPortable(t *testing.T) {
 	}
 }
 
-// At full load the measured rate is at most the one asked, and nothing added is fresh.
+// At full load the measured rate is at most the requested one, and no added key is fresh.
 func TestNoRaceFalsePositivesAtFullLoad(t *testing.T) { falsePositives(t, 200_000) }
 func TestSystemFalsePositivesAtFullLoad(t *testing.T) { falsePositives(t, 2_000_000) }
 
@@ -220,7 +220,7 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		capacity  uint64
 		rate      float64
-		low, high float64 // bits an item
+		low, high float64 // bits per item
 	}{
 		{10_000_000, 1e-4, 24.9, 25.1},
 		{150_000_000, 1e-4, 24.9, 25.1},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A hint is allowed at any time: of no map, of one that is closed, of one that has grown.
+// A hint is allowed at any time: for no map, for one that is closed, for one that has grown.
 func TestPrefetchDoesNoHarm(t *testing.T) {
 	keys := []Hash{{}, {Hi: 1 << 63}, {Hi: ^uint64(0), Lo: ^uint64(0)}}
 	Prefetcher{}.Prefetch(keys)

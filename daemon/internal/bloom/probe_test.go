@@ -21,7 +21,7 @@ func TestMissingAndPlace(t *testing.T) {
 			t.Fatalf("key %d: misses %08b, but fresh is %v", i, got, fresh[i])
 		}
 	}
-	// The places are where Stripe has the bits.
+	// Place returns the positions at which Stripe has the bits.
 	stripes := make([][]byte, m.Header().Stripes())
 	for i := range stripes {
 		stripes[i] = m.Stripe(i, make([]byte, StripeBytes))

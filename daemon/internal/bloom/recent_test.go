@@ -17,7 +17,7 @@ func newRecent(t testing.TB, h Header, bytes uint64) *Recent {
 	return r
 }
 
-// known is how many of keys it knows.
+// known returns how many of keys r knows.
 func (r *Recent) known(keys []Hash) (n int) {
 	missing := make([]uint8, len(keys))
 	r.Missing(keys, missing)
@@ -29,7 +29,7 @@ func (r *Recent) known(keys []Hash) (n int) {
 	return n
 }
 
-// sameStripes tells whether the stripes of r are those of a map that has just these keys.
+// sameStripes checks that the stripes of r are those of a map that has exactly these keys.
 func sameStripes(t *testing.T, r *Recent, keys []Hash) {
 	t.Helper()
 	m, err := New(r.header)
@@ -41,7 +41,7 @@ func sameStripes(t *testing.T, r *Recent, keys []Hash) {
 	got, want := make([]byte, r.header.LargestStripe()), make([]byte, r.header.LargestStripe())
 	for i := range r.header.Stripes() {
 		for b := range got {
-			got[b] = 0xAA // what was there before does not count
+			got[b] = 0xAA // earlier content of the buffer must not matter
 		}
 		if !bytes.Equal(r.Stripe(i, got), m.Stripe(i, want)) {
 			t.Errorf("stripe %d is not that of a map with the same items", i)
@@ -49,8 +49,8 @@ func sameStripes(t *testing.T, r *Recent, keys []Hash) {
 	}
 }
 
-// With room for all items nothing is let go of, and the stripes are those of the map: for a
-// map of several stripes, of one, and of fewer blocks than there are segments.
+// With room for all items, nothing is evicted and the stripes are those of the map: for a map
+// of several stripes, of one, and of fewer blocks than segments.
 func TestRecentHasWhatThereIsRoomFor(t *testing.T) {
 	for _, c := range []struct {
 		capacity uint64
@@ -78,7 +78,7 @@ func TestRecentHasWhatThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// The latest items are there, those asked for again among them, within the memory given.
+// The latest items are kept within the given memory, including those that are asked for repeatedly.
 func TestNoRaceRecentKeepsTheLatest(t *testing.T) {
 	h := newMap(t, 4_000_000, 1e-4).Header()
 	const room = 1 << 20 // 131,072 items
@@ -106,7 +106,7 @@ func TestNoRaceRecentKeepsTheLatest(t *testing.T) {
 	}
 }
 
-// A Recent that gets another size keeps what there is room for, part by part.
+// A Recent that is resized keeps the items that there is room for, part by part.
 func TestRecentIsResized(t *testing.T) {
 	h := newMap(t, 4_000_000, 1e-4).Header()
 	r := newRecent(t, h, 1<<20)
@@ -159,7 +159,7 @@ func TestRecentIsResized(t *testing.T) {
 	sameStripes(t, r, still)
 }
 
-// The least size of the largest map: its blocks are still told apart.
+// Even at the least size for the largest map, its blocks are told apart.
 func TestRecentOfALargeMap(t *testing.T) {
 	h, err := NewHeader(10_000_000_000, 1e-4, 42, time.Unix(1, 0))
 	if err != nil {

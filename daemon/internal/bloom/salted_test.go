@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// docs/salted.md describes the filters of older Python projects so that its vectors, which
-// a Python program made, come out.
+// An implementation of docs/salted.md, which describes the filters of older Python projects,
+// yields the vectors that a Python program made.
 func TestSaltedVectors(t *testing.T) {
 	raw, err := os.ReadFile("../../../docs/salted/vectors.json")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestSaltedVectors(t *testing.T) {
 	}
 }
 
-// salted are the places of an item in k slices of m bits.
+// salted returns the places of an item in k slices of m bits.
 func salted(item string, k int, m uint64) (places []uint64) {
 	size := 2
 	if m >= 1<<31 {

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/vectors.json: only when the format gets a new version")
 
-// vectors are what an implementation in another language is checked with.
+// vectors are the test vectors for implementations in other languages.
 type vectors struct {
 	Comment string       `json:"comment"`
 	Header  headerVector `json:"header"`

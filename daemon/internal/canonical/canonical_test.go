@@ -30,7 +30,7 @@ func TestForms(t *testing.T) {
 		{"http://ex%41mple.com/", "http://example.com/", ""},
 		{"file:///a/../B", "file:///B", ""},
 		{"http://example.com?q", "http://example.com/?q", "http://example.com/?q="},
-		// what is no ASCII, or has to be escaped
+		// not ASCII, or must be escaped
 		{"http://example.com/é b", "http://example.com/%C3%A9%20b", ""},
 		{"http://example.com/\xe9", "http://example.com/%E9", ""},
 		{"http://BÜCHER.example/", "http://xn--bcher-kva.example/", ""},
@@ -55,7 +55,7 @@ func TestForms(t *testing.T) {
 		{"http://example.com/..;jsessionid=1/b", "http://example.com/..;jsessionid=1/b", "http://example.com/b"},
 		{"http://example.com/%3Ab%5b", "http://example.com/%3Ab%5B", "http://example.com/:b%5B"},
 		{" http://example.com/a\n", " http://example.com/a\n", "http://example.com/a"},
-		// no URIs with an authority, or malformed ones
+		// no URI with an authority, or a malformed one
 		{"", "", ""}, {"a", "a", ""}, {"/a/../b", "", ""}, {"//a/b", "", ""}, {"mailto:A@B", "", ""},
 		{"://a", "", ""}, {"1http://A", "", ""}, {"http:/A", "", ""}, {"http://", "", ""}, {"http://:80", "", ""},
 		{"http://A:b/", "", ""}, {"http://A b/", "", ""}, {"http://[::1", "", ""}, {"http://[::G]/", "", ""},
@@ -87,8 +87,8 @@ func TestFormsHaveNames(t *testing.T) {
 	}
 }
 
-// FuzzIdempotent: what is canonical stays as it is, in both forms and in the one that goes
-// further.
+// FuzzIdempotent: a canonical URI stays as it is in either form, and Crawl of its Safe form is
+// Crawl of the URI itself.
 func FuzzIdempotent(f *testing.F) {
 	for _, uri := range []string{
 		"http://a/%2e%2e/;jsessionid=1/../b;c?d=%2b+;e&utm_x=1#f", "HTTP://U@[::1]:80?%", "http://ü.example:443/%%341",

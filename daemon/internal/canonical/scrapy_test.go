@@ -14,8 +14,8 @@ from w3lib.url import canonicalize_url
 json.dump([canonicalize_url(u) for u in json.load(sys.stdin)], sys.stdout)
 `
 
-// TestScrapyAgrees: URIs that Scrapy's fingerprint takes for one are one for Crawl, and others
-// are not, in all that docs/canonical.md does not list as different.
+// TestScrapyAgrees: Crawl treats URIs as one if and only if Scrapy's fingerprint does, except
+// for the differences that docs/canonical.md lists.
 func TestScrapyAgrees(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	uris := make([]string, 20_000)
@@ -53,7 +53,7 @@ func TestScrapyAgrees(t *testing.T) {
 	}
 }
 
-// someURI makes a URI of pieces so few that many are the same address.
+// someURI makes a URI from so few pieces that many URIs are the same address.
 func someURI(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	var b strings.Builder

@@ -22,7 +22,7 @@ var (
 // TestCampaign is what go tool mage chaos runs.
 func TestCampaign(t *testing.T) {
 	if *duration == 0 {
-		return // without the flag there is nothing to try; TestSeconds runs always
+		return // without the flag there is nothing to try; TestSeconds always runs
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
@@ -30,7 +30,7 @@ func TestCampaign(t *testing.T) {
 	Run(t, Options{Duration: *duration, Round: *round_, Seed: *seed, Stores: strings.Split(*stores, ","), Faults: chosen(*only), Out: os.Stdout})
 }
 
-// chosen are the faults that a list names.
+// chosen returns the faults that a list names.
 func chosen(list string) []string {
 	var some, without []string
 	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
@@ -46,13 +46,13 @@ func chosen(list string) []string {
 	return slices.DeleteFunc(some, func(name string) bool { return slices.Contains(without, name) })
 }
 
-// A campaign of some seconds for every change, under the race detector: of the callers,
-// not of the daemons.
+// A campaign of some seconds for every change. The race detector covers the callers, not
+// the daemons.
 func TestSeconds(t *testing.T) {
 	Run(t, gentle(5*time.Second, "embedded"))
 }
 
-// A campaign of a minute: the store of one machine, and the shared one.
+// A campaign of a minute with the store of one machine and with the shared one.
 func TestSystemMinute(t *testing.T) {
 	t.Parallel()
 	o := gentle(time.Minute, "redis", "embedded", "redis")

@@ -56,7 +56,7 @@ func newSides(t *testing.T) (old, fresh *side) {
 	return old, fresh
 }
 
-// part loses all packets between the two; do is add, or del to join them again.
+// part drops all packets between the two; do is add, or del to rejoin them.
 func part(old, fresh *side, do string) error {
 	if err := ip("-n " + old.name + " route " + do + " blackhole " + fresh.addr + "/32"); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (s *side) daemon(binary string, replicas int, since func() time.Duration) *
 	return d
 }
 
-// A crawler on each side asks for the same links at the same time, and asks for what was
-// refused again, until it is answered.
+// crawler is one of two, one on each side, that ask for the same links at the same time.
+// Each repeats the batches that were refused until they are answered.
 type crawler struct {
 	d     *daemon
 	calls []history.Call
@@ -194,7 +194,8 @@ func (c *crawler) ask(cl *client.Client, batch uint32) bool {
 	return err == nil
 }
 
-// split parts the network for a while and returns what came of it, and the daemon's warning.
+// split parts the network for a while. It returns the report, whether a daemon warned, and how
+// many items each side answered during the partition.
 func split(t *testing.T, binary string, length time.Duration, replicas, downAfter int, settings ...string) (report *history.Report, warned bool, served [2]int) {
 	t.Helper()
 	old, fresh := newSides(t)
@@ -226,7 +227,7 @@ func split(t *testing.T, binary string, length time.Duration, replicas, downAfte
 			}
 		})
 	}
-	pause(ctx, 3*time.Second) // the fault's own times, as its length
+	pause(ctx, 3*time.Second) // part of the fault, like its length
 	from := time.Since(start)
 	if err := part(old, fresh, "add"); err != nil {
 		t.Fatal(err)
@@ -259,7 +260,7 @@ func split(t *testing.T, binary string, length time.Duration, replicas, downAfte
 	return history.Check(h), warned, served
 }
 
-// Sentinels make a new master while the old one, its daemon and their callers are cut off.
+// Sentinels elect a new master while the old one, its daemon and their callers are cut off.
 func TestSystemSplitBrain(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"redis-server", "ip"} {
@@ -272,7 +273,7 @@ func TestSystemSplitBrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		replicas  int // of the daemons
+		replicas  int // the setting of the daemons
 		downAfter int // ms
 		settings  []string
 		warned    bool
@@ -283,7 +284,7 @@ func TestSystemSplitBrain(t *testing.T) {
 		"both":          {1, 10_000, []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "5"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // they wait for most of their time
+			t.Parallel() // they wait most of the time
 			r, warned, served := split(t, binary, 30*time.Second, c.replicas, c.downAfter, c.settings...)
 			rules := r.Rules()
 			t.Logf("%d items: new twice %d, new for nobody %d, seen before new %d, forgotten %d; items answered during the partition: %d at the old side, %d at the new one",

@@ -24,8 +24,8 @@ func fill(text string) func(*File) error {
 	return func(f *File) error { return f.WriteAt("x-write", []byte(text), 0) }
 }
 
-// TestWriteFileWithFaults has each operation fail, undone and done: the file is the old one or the new one, whole, and
-// only after the rename may it be the new one.
+// TestWriteFileWithFaults has each operation fail, before and after it took effect: the file is
+// the old one or the new one, whole, and may be the new one only after the rename.
 func TestWriteFileWithFaults(t *testing.T) {
 	t.Parallel()
 	var labels []string
@@ -70,7 +70,7 @@ func TestWriteFileWithFaults(t *testing.T) {
 				t.Errorf("%s, done %v: the file has %q, want %q", failing, done, got, want)
 			}
 			files := 1
-			if failing == "x-create" && done { // nobody knows that it is there; the next one takes it
+			if failing == "x-create" && done { // nobody knows that it exists; the next write reuses it
 				files = 2
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) != files {
@@ -99,7 +99,7 @@ func TestMkdirAll(t *testing.T) {
 		t.Errorf("durable are the names in %q, want %q", synced, want)
 	}
 	synced = nil
-	if err := disk.MkdirAll("x", path); err != nil || len(synced) != 1 { // who made it may not have come so far
+	if err := disk.MkdirAll("x", path); err != nil || len(synced) != 1 { // the process that made it may not have synced it yet
 		t.Errorf("the second time: %v, %q", err, synced)
 	}
 	file := filepath.Join(dir, "file")
@@ -137,7 +137,7 @@ func TestZeroAndTruncate(t *testing.T) {
 	}
 }
 
-// BeginSync changes nothing, wherever it is asked to begin.
+// BeginSync changes nothing, whatever range it is given.
 func TestBeginSync(t *testing.T) {
 	var fs FS
 	f, err := fs.OpenFile("create", filepath.Join(t.TempDir(), "file"), os.O_RDWR|os.O_CREATE)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReleasedWhileAForkHasTheFile: another goroutine may start a program in the moment in which a lock is
+// TestReleasedWhileAForkHasTheFile: another goroutine may start a program at the moment a lock is
 // released. The forked process has the file until its program begins, and must not hold the lock.
 func TestReleasedWhileAForkHasTheFile(t *testing.T) {
 	t.Parallel()

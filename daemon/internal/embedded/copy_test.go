@@ -19,9 +19,9 @@ func crash(t testing.TB, dir string) string {
 	return to
 }
 
-// copyFolder copies a data directory in which a journal may be written meanwhile. A file is copied
-// from its end to its beginning: what is in the copy of a record that came later, then, is not
-// without what came before it, as it is on a disk with a sync after each record.
+// copyFolder copies a data directory while a journal in it may be written. It copies each file from
+// its end to its beginning: if the copy has something of a later record, it also has all earlier
+// records, as on a disk with a sync after each record.
 func copyFolder(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -28,8 +28,8 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
-// Every byte of a bit-map file that is flipped, and every length it is cut to, is
-// found, and the message names the file and the way out.
+// A flipped bit anywhere in a bit-map file and a cut to any length are detected, and the
+// message names the file and the way out.
 func TestCorruptBitmap(t *testing.T) {
 	dir := t.TempDir()
 	store, set := mustOpen(t, options(dir))

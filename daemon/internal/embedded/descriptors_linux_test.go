@@ -17,9 +17,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// Connections have taken all descriptors of the process: batches go on from the reserve,
-// then they are refused with nothing remembered, and go on when there are some again.
-// Limits are the process's, so that another one has to do it.
+// If connections have taken all descriptors of the process, batches continue from the reserve,
+// then are refused with nothing remembered, and continue once descriptors are free again.
+// Limits apply to a whole process, so the test runs in another one.
 func TestNoDescriptorsLeft(t *testing.T) {
 	const child = "URIFILTER_TEST_NO_DESCRIPTORS"
 	if os.Getenv(child) == "" {
@@ -71,7 +71,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		t.Fatalf("Ready: %v, want ErrUnavailable", err)
 	}
 	store.checkpointDue()
-	for _, k := range store.all() { // a checkpoint is put off, or made from the reserve
+	for _, k := range store.all() { // a checkpoint is postponed, or made from the reserve
 		if err := k.checkpoint(); err != nil && !errors.Is(err, engine.ErrUnavailable) {
 			t.Fatalf("checkpoint: %v, want ErrUnavailable", err)
 		}
@@ -81,7 +81,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 	deadline := time.Now().Add(2 * time.Minute)
 	for err = store.Ready(ctx); err != nil && time.Now().Before(deadline); err = store.Ready(ctx) {
-		time.Sleep(10 * time.Millisecond) // it believes for a second that nothing has changed
+		time.Sleep(10 * time.Millisecond) // the store assumes for a second that nothing has changed
 	}
 	for i, set := range sets[:accepted+1] {
 		n, err := set.Add(ctx, storetest.Keys(set, 0, len(fresh)), fresh)

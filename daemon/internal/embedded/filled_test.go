@@ -10,7 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// A process that ends while a filter is filled leaves nothing of it; after that all.
+// A process that ends while it fills a filter leaves nothing of the filter; one that ends later
+// leaves all of it.
 func TestCreateFilledIsWholeOrNothing(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

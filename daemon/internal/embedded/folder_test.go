@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// failing is a hook that lets the operation of a label fail while it is set.
+// failing is a hook that makes the operation of a label fail while that label is set.
 type failing struct {
 	label atomic.Pointer[string]
 	after bool
@@ -33,7 +33,7 @@ func (f *failing) hook(label, _ string) durable.Fault {
 	}
 }
 
-// A filter that could not be made does not stand in the way of the next try.
+// A filter that could not be created does not block the next attempt.
 func TestCreateAfterAFailure(t *testing.T) {
 	for _, label := range []string{"filter-mkdir", "spec-sync", "bitmap-rename", "filter-rename", "filter-syncdir"} {
 		for _, after := range []bool{false, true} {
@@ -80,7 +80,7 @@ func reloaded(t *testing.T, dir string) (map[string]bool, error) {
 	return names, err
 }
 
-// A filter that could not be dropped goes on, and can be dropped later.
+// A filter that could not be dropped continues to work, and can be dropped later.
 func TestDropAfterAFailure(t *testing.T) {
 	for _, label := range []string{"filter-drop", "filter-drop-syncdir"} {
 		for _, after := range []bool{false, true} {
@@ -114,7 +114,7 @@ func TestDropAfterAFailure(t *testing.T) {
 	}
 }
 
-// The data directory and the folder of filters have names that are durable.
+// The names of the data directory and of the folder of filters are durable.
 func TestFoldersAreSyncedWithTheirParents(t *testing.T) {
 	base := t.TempDir()
 	synced := map[string]bool{}
@@ -148,7 +148,7 @@ func TestFoldersAreSyncedWithTheirParents(t *testing.T) {
 	}
 }
 
-// Merged bits are in memory when they are on the disk, and not before: an item that is
+// Merged bits are in memory once they are on the disk, and not before: an item that is
 // called seen stays seen.
 func TestMergedBitsAreSeenAfterCommit(t *testing.T) {
 	ctx := context.Background()

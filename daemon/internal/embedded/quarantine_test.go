@@ -16,8 +16,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// mustQuarantine wants the one damaged filter of a directory left out, by an error that
-// names what is damaged and says what to do.
+// mustQuarantine checks that the one damaged filter of a directory is left out, with an error
+// that names what is damaged and says what to do.
 func mustQuarantine(t *testing.T, dir, damaged string) {
 	t.Helper()
 	store, err := Open(options(dir))
@@ -37,8 +37,8 @@ func mustQuarantine(t *testing.T, dir, damaged string) {
 	}
 }
 
-// One filter's files are damaged, whichever and however: the other is served, and
-// nothing of the damaged one is touched.
+// If any file of one filter is damaged in any way, the other filter is served, and no file
+// of the damaged one is touched.
 func TestOneBadFilter(t *testing.T) {
 	ctx := context.Background()
 	sound := t.TempDir()
@@ -135,7 +135,7 @@ func TestOneBadFilter(t *testing.T) {
 	}
 }
 
-// files are those of the filters of the name uri, with their checksums. Spare ones do not
+// files lists the files of filters named uri, with their checksums. Spare ones do not
 // count.
 func files(t *testing.T, dir string) (all []string) {
 	t.Helper()

@@ -25,7 +25,7 @@ import (
 
 var jobs = engine.Spec{ID: 8, Name: "jobs", Kind: "exact", Params: configs.Exact{}}
 
-// leasing is a store with a filter whose items can be reserved, of either kind.
+// leasing is a store with a filter, of either kind, whose items can be reserved.
 type leasing struct {
 	engine.Reserving
 	store *Store
@@ -96,8 +96,8 @@ func (l leasing) commit(t testing.TB, id engine.Reservation, keys []bloom.Hash, 
 	}
 }
 
-// state says of each item whether it is new, and of each reservation what a release of all of it
-// would do; the store is not to be used any more.
+// state tells for each item whether it is new, and for each reservation what a release of all of
+// it does; the store must not be used afterwards.
 func (l leasing) state(t testing.TB, items int, ids ...engine.Reservation) string {
 	t.Helper()
 	fresh := make([]bool, items)
@@ -118,7 +118,7 @@ func (l leasing) state(t testing.TB, items int, ids ...engine.Reservation) strin
 	return text.String()
 }
 
-// A journal that is cut at any byte, as a crash leaves it, has what was done up to some call.
+// A journal that is cut at any byte, as by a crash, has the effects of all calls up to some call.
 func TestNoRaceTornReservations(t *testing.T) {
 	eachLeasing(t, func(t *testing.T, spec engine.Spec) {
 		const items = 12
@@ -135,7 +135,7 @@ func TestNoRaceTornReservations(t *testing.T) {
 			states = append(states, copied.state(t, items, a, b))
 			_ = copied.store.Close()
 		}
-		l.reserve(t, engine.NewReservation(), 50, 1, time.Millisecond) // so that the file is of the version
+		l.reserve(t, engine.NewReservation(), 50, 1, time.Millisecond) // so that the file has the version with reservations
 		did()
 		l.reserve(t, a, 0, 5, time.Minute)
 		did()
@@ -165,7 +165,7 @@ func TestNoRaceTornReservations(t *testing.T) {
 		end := len(bytes.TrimRight(text, "\x00")) + 16 // the last slot may end in zeroes
 		seen := map[int]bool{}
 		at := 0
-		for cut := 64; cut <= end; cut += 7 { // 7: every byte of a slot, in some record
+		for cut := 64; cut <= end; cut += 7 { // steps of 7 reach every byte of a slot, in some record
 			torn := append(slices.Clone(text[:cut]), bytes.Repeat([]byte{0xa5}, len(text)-cut)...)
 			copied := crash(t, whole)
 			rel, _ := filepath.Rel(whole, path)
@@ -189,7 +189,7 @@ func TestNoRaceTornReservations(t *testing.T) {
 	})
 }
 
-// The file says that there may be reservations before there is one: an older daemon refuses it.
+// The file says that it may have reservations before it has one, so that an older daemon refuses it.
 func TestTheFileSaysThatItReserves(t *testing.T) {
 	eachLeasing(t, func(t *testing.T, spec engine.Spec) {
 		dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestTheFileSaysThatItReserves(t *testing.T) {
 	})
 }
 
-// A lease ends at its time by the machine's clock while no daemon runs, and whatever is done
+// A lease ends on time: by the machine's clock while no daemon runs, and regardless of changes
 // to that clock while one runs.
 func TestLeasesAndClocks(t *testing.T) {
 	eachLeasing(t, func(t *testing.T, spec engine.Spec) {
@@ -235,12 +235,12 @@ func TestLeasesAndClocks(t *testing.T) {
 				l.reserve(t, a, 0, 10, time.Minute)
 				clock.set(step)
 				clock.pass(20 * time.Second)
-				if inFile || l.disk().due() { // as checkpointDue finds out, too
+				if inFile || l.disk().due() { // checkpointDue finds this out, too
 					if err := l.disk().checkpoint(); err != nil {
 						t.Fatal(err)
 					}
 				}
-				l.disk().checkpointing.Lock() // the store, too, rewrites the file when the clock has stepped
+				l.disk().checkpointing.Lock() // the store itself also rewrites the file after the clock has stepped
 				copied := crash(t, dir)
 				l.disk().checkpointing.Unlock()
 				clock = clock.restarted()
@@ -259,7 +259,7 @@ func TestLeasesAndClocks(t *testing.T) {
 	})
 }
 
-// Reservations that nobody asks for any more leave the memory.
+// Expired reservations leave the memory even if nobody asks for them.
 func TestReservationsLeaveTheMemory(t *testing.T) {
 	eachLeasing(t, func(t *testing.T, spec engine.Spec) {
 		clock := newHands()
@@ -281,8 +281,8 @@ func TestReservationsLeaveTheMemory(t *testing.T) {
 	})
 }
 
-// Each file operation fails, before or after it took effect: what was reserved is held, what
-// was committed is seen, what was released is new.
+// Each file operation fails, before or after it took effect: reserved items are held,
+// committed items are seen, and released items are new.
 func TestNoRaceEveryOperationFailingReserving(t *testing.T) {
 	eio := errors.New("input/output error")
 	type acked struct{ reserved, committed, released int }

@@ -34,7 +34,7 @@ func TestNoRaceConformance(t *testing.T) {
 			if durability != "always" {
 				storetest.Run(t, fresh(durability))
 			}
-			if durability != "none" { // as "interval" is for batches: they wait for no sync
+			if durability != "none" { // for batches it is like "interval": they wait for no sync
 				storetest.RunLarge(t, fresh(durability))
 			}
 		})
@@ -49,8 +49,8 @@ func fresh(durability string) func(t *testing.T) storetest.Opener {
 	}
 }
 
-// hands is a clock that goes when it is told. Time passes for both hands at once: a store that
-// looked between the two would take it for a step.
+// hands is a clock that moves only when it is told to. Time passes for both hands at once: a store
+// that looked between the two would take the difference for a step.
 type hands struct {
 	mu      sync.Mutex
 	elapsed time.Duration
@@ -73,7 +73,7 @@ func (h *hands) pass(d time.Duration) {
 	h.wall = h.wall.Add(d)
 }
 
-// set is what somebody does to the machine's clock.
+// set steps the machine's clock, as an administrator would.
 func (h *hands) set(step time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,8 +82,8 @@ func (h *hands) set(step time.Duration) {
 
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}}
 
-// opened opens a store and its filter uri, made if missing. Close it, or leave it to
-// the end of the test.
+// opened opens a store and its filter uri, which it creates if missing. Close the store, or leave
+// that to the end of the test.
 func opened(t testing.TB, opt Options) (*Store, *set, error) {
 	t.Helper()
 	store, err := Open(opt)
@@ -117,7 +117,7 @@ func mustOpen(t testing.TB, opt Options) (*Store, *set) {
 	return store, set
 }
 
-// mustHold reopens the directory and wants items 0 to n-1 in it.
+// mustHold reopens the directory and requires items 0 to n-1 to be in it.
 func mustHold(t *testing.T, dir string, n int) *set {
 	t.Helper()
 	_, set := mustOpen(t, options(dir))
@@ -182,7 +182,7 @@ func TestCheckpointsUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 		n := int(acked.Load())
-		// A copy does not see one moment, but neither does a dying disk: files
+		// A copy does not show a single moment, but neither does a dying disk: files
 		// that vanish meanwhile are spares that became segments.
 		copied := filepath.Join(t.TempDir(), "copy")
 		set.checkpointing.Lock()
@@ -200,7 +200,7 @@ func TestCheckpointsUnderLoad(t *testing.T) {
 }
 
 // Each file operation fails, before or after it took effect, while a filter is made,
-// filled and checkpointed: what was acknowledged is there after a restart.
+// filled and checkpointed: what was acknowledged survives a restart.
 func TestEveryOperationFailing(t *testing.T) {
 	const batch = 300
 	eio := errors.New("input/output error")
@@ -294,7 +294,7 @@ func TestFailureIsSticky(t *testing.T) {
 	if err := store.Ready(context.Background()); !errors.Is(err, engine.ErrFailed) {
 		t.Errorf("Ready: %v, want ErrFailed", err)
 	}
-	// As duplicates they must not be acknowledged either.
+	// They must not be acknowledged as duplicates either.
 	if _, err := set.Add(context.Background(), keys, make([]bool, 10)); !errors.Is(err, engine.ErrFailed) {
 		t.Errorf("second time: %v, want ErrFailed", err)
 	}

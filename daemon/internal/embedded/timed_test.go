@@ -18,21 +18,21 @@ import (
 
 var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
 
-// timedOptions are those of a store whose time goes when the test says so.
+// timedOptions are the options of a store whose time passes only when the test says so.
 func timedOptions(dir string, clock *hands) Options {
 	opt := options(dir)
 	opt.Clock = clock.clock()
 	return opt
 }
 
-// restarted is a clock as a new process has it: its own, beside the same machine's.
+// restarted is the clock of a new process: an elapsed time of its own, the same machine's wall clock.
 func (h *hands) restarted() *hands {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return &hands{elapsed: time.Duration(rand.Int64N(1e15)), wall: h.wall}
 }
 
-// openTimed opens a store and its filter news, made if missing.
+// openTimed opens a store and its filter news, which it creates if missing.
 func openTimed(t testing.TB, opt Options) (*Store, *timed, error) {
 	t.Helper()
 	store, err := Open(opt)
@@ -66,7 +66,7 @@ func mustOpenTimed(t testing.TB, opt Options) (*Store, *timed) {
 	return store, set
 }
 
-// freshOf says which of the items are new.
+// freshOf counts the items that are new.
 func freshOf(t testing.TB, set *timed, from, n int) int {
 	t.Helper()
 	fresh := make([]bool, n)
@@ -90,8 +90,8 @@ func accept(t testing.TB, set *timed, from, n int, expire time.Duration) {
 	}
 }
 
-// Each way in which a deadline comes back from the disk keeps it to the millisecond: the
-// journal alone, the file alone, and both.
+// A deadline is restored from the disk to the millisecond in each way: from the journal alone,
+// from the file alone, and from both.
 func TestDeadlinesComeBack(t *testing.T) {
 	for _, how := range []string{"journal", "file", "both", "file and an older journal"} {
 		t.Run(how, func(t *testing.T) {
@@ -157,7 +157,7 @@ func journals(t *testing.T, dir string) []string {
 	return names
 }
 
-// Time that passes while no daemon runs counts by the machine's clock.
+// Time that passes while no daemon runs is measured by the machine's clock.
 func TestItemsExpireWhileNobodyRuns(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	store, set := mustOpenTimed(t, timedOptions(dir, clock))
@@ -217,15 +217,15 @@ func TestClockStepWhileRunning(t *testing.T) {
 	}
 }
 
-// A clock that was set while no daemon ran: set back, no time has passed, so that items
-// live longer by the time of the pause; set forward, that much time has passed.
+// The clock is set while no daemon runs. If it is set back, no time has passed, so that items
+// live longer by the time of the pause; if it is set forward, that much time has passed.
 func TestClockStepOverARestart(t *testing.T) {
 	t.Run("back", func(t *testing.T) {
 		dir, clock := t.TempDir(), newHands()
 		store, set := mustOpenTimed(t, timedOptions(dir, clock))
 		accept(t, set, 0, 100, time.Minute)
 		clock.pass(20 * time.Second)
-		accept(t, set, 100, 100, time.Minute) // the last that the disk knows of the time
+		accept(t, set, 100, 100, time.Minute) // the last time that the disk knows of
 		_ = store.Close()
 		clock = clock.restarted()
 		clock.set(-24 * time.Hour)
@@ -258,7 +258,7 @@ func TestClockStepOverARestart(t *testing.T) {
 	})
 }
 
-// What has expired leaves the memory, and after a while the disk.
+// Expired items leave the memory, and after a while the disk.
 func TestExpiredItemsLeaveMemoryAndDisk(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	_, set := mustOpenTimed(t, timedOptions(dir, clock))

@@ -22,8 +22,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// Each file operation fails, before or after it took effect: what was acknowledged comes
-// back with its deadline.
+// Each file operation fails, before or after it took effect: acknowledged items are restored
+// with their deadlines.
 func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 	eio := errors.New("input/output error")
 	run := func(dir string, clock *hands, hook func(string, string) durable.Fault) (acked int, err error) {
@@ -98,8 +98,8 @@ func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 	}
 }
 
-// The journal cut at any length, as a crash leaves it: whole batches come back, and no
-// item has another deadline.
+// The journal is cut at any length, as a crash leaves it: whole batches are restored, and no
+// item has a different deadline.
 func TestNoRaceTornTimedJournal(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	_, set := mustOpenTimed(t, timedOptions(dir, clock))
@@ -114,7 +114,7 @@ func TestNoRaceTornTimedJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := 64 + batches*16*(1+2*each)
-	for cut := 64; cut <= records+16; cut += 7 { // 7: every byte of a slot, in some record
+	for cut := 64; cut <= records+16; cut += 7 { // 7 reaches every byte of a slot, in some record
 		torn := append(slices.Clone(whole[:cut]), bytes.Repeat([]byte{0xa5}, len(whole)-cut)...)
 		if err := os.WriteFile(path, torn, 0o600); err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestNoRaceTornTimedJournal(t *testing.T) {
 	}
 }
 
-// Every byte of a file of entries that is flipped, and every length it is cut to, is found.
+// A bit flipped in any byte of a file of entries, and a cut to any length, is detected.
 func TestNoRaceCorruptEntries(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	store, set := mustOpenTimed(t, timedOptions(dir, clock))
@@ -208,11 +208,11 @@ func TestNoRaceCorruptEntries(t *testing.T) {
 	}
 }
 
-// A damaged record of the journal is left out by a repair, all others are kept.
+// A repair leaves out a damaged record of the journal and keeps all others.
 func TestRepairTimedJournal(t *testing.T) {
 	dir, clock := t.TempDir(), newHands()
 	opt := timedOptions(dir, clock)
-	opt.Clock = timing.SystemClock() // as Verify has it
+	opt.Clock = timing.SystemClock() // the clock that Verify uses
 	store, set := mustOpenTimed(t, opt)
 	for i := range 10 {
 		accept(t, set, i*100, 100, time.Hour)

@@ -27,7 +27,7 @@ func TestReservationsAsText(t *testing.T) {
 	if a == b {
 		t.Error("two are the same")
 	}
-	a.Hi >>= 60 // zeroes in front
+	a.Hi >>= 60 // leading zeroes
 	if got, ok := ParseReservation(a.String()); got != a || !ok || len(a.String()) != 32 {
 		t.Errorf("%v is read as %v, %v", a, got, ok)
 	}

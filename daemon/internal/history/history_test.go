@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// script reads a history of item 1 of filter "f", one call a field:
+// script reads a history of item 1 of filter "f", one call per field:
 //
 //	from-to:outcome[@daemon#life][/expire]
 //
-// in seconds; outcomes are n(ew), s(een), a(bsent), p(resent), u(nknown), r(efused); a
-// call without a to never returned.
+// Times are in seconds; outcomes are n(ew), s(een), a(bsent), p(resent), u(nknown), r(efused); a
+// call without "to" never returned.
 func script(t *testing.T, text string) []Call {
 	t.Helper()
 	var calls []Call
@@ -151,8 +151,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// mustBeMinimal checks the witness alone, which must break the rule, and without each of
-// its calls, which must not; a "seen" that is explained by nothing stands for itself.
+// mustBeMinimal checks that the witness alone breaks the rule, and that it does not break it
+// without any one of its calls; a "seen" that nothing explains stands for itself.
 func (v *Violation) mustBeMinimal(t *testing.T, h *History) {
 	t.Helper()
 	part := *h
@@ -175,8 +175,8 @@ func (v *Violation) mustBeMinimal(t *testing.T, h *History) {
 	}
 }
 
-// So many items of a filter may be false positives; one more is a violation, and no other rule
-// is bent for them.
+// The given number of a filter's items may be false positives; one more is a violation, and no
+// other rule is relaxed for them.
 func TestFalsePositives(t *testing.T) {
 	for calls, want := range map[string][2]int{"1-2:s": {0, 1}, "1-2:s 3-4:n": {1, 0}, "1-2:n 3-4:n": {1, 0}} {
 		h := &History{Calls: script(t, calls), FalsePositives: map[string]int{"f": 1}}
@@ -193,8 +193,8 @@ func TestFalsePositives(t *testing.T) {
 	}
 }
 
-// TestShortestFirst wants the simplest of many violations in front, and its print to have
-// the faults around it and no others.
+// TestShortestFirst requires the simplest of several violations to come first, and a printed
+// violation to show the faults around it and no others.
 func TestShortestFirst(t *testing.T) {
 	h := &History{
 		Calls: script(t, "1-2:n 3-4:s 50-51:n"),

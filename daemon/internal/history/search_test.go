@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// search looks for a legal order by trying all, straight from the model of the package
-// comment: it knows none of the rules that Check looks for.
+// search looks for a legal order by trying all orders, straight from the model in the package
+// comment: it knows none of the rules that Check applies.
 type search struct{ ops []Op }
 
 type state int
@@ -18,7 +18,7 @@ const (
 	set
 )
 
-// legal says whether the ops that are not done can follow in some order.
+// legal reports whether the ops that are not yet done can follow in some order.
 func (s *search) legal(done uint, now state) bool {
 	left := false
 	for i, op := range s.ops {
@@ -49,7 +49,7 @@ func (s *search) legal(done uint, now state) bool {
 	return false
 }
 
-// mayBeNext says whether no op has to come before op that is not done.
+// mayBeNext reports whether no op that is not yet done must come before op.
 func (s *search) mayBeNext(done uint, op Op) bool {
 	for i, other := range s.ops {
 		if done>>i&1 == 0 && other.Outcome != Unknown && other.Outcome != Refused && other.Return < op.Invoke {
@@ -59,8 +59,8 @@ func (s *search) mayBeNext(done uint, op Op) bool {
 	return true
 }
 
-// TestNoRaceRulesAreTheModel holds the rules against the search, on small histories of which
-// every second is legal or nearly so.
+// TestNoRaceRulesAreTheModel compares the rules with the search, on small histories, every second
+// one of which is legal or nearly so.
 func TestNoRaceRulesAreTheModel(t *testing.T) {
 	const histories = 50_000
 	legal := 0
@@ -71,7 +71,7 @@ func TestNoRaceRulesAreTheModel(t *testing.T) {
 			from := time.Duration(r.IntN(12))
 			o := Outcome(r.IntN(outcomes))
 			if r.IntN(2) == 0 {
-				o = Seen // else nearly all of them are illegal
+				o = Seen // otherwise nearly all of them would be illegal
 			}
 			h.Calls = append(h.Calls, Call{Invoke: from, Return: from + time.Duration(r.IntN(6)), Items: []uint32{1}, Outcomes: []Outcome{o}})
 		}

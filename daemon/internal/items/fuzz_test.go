@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// compareItems checks a list against the reference's.
+// compareItems compares a list with the items of the reference.
 func compareItems(t *testing.T, l *List, want []item) {
 	t.Helper()
 	if l.Len() != len(want) {
@@ -89,12 +89,12 @@ func FuzzItems(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, list []byte) {
 		checkRequest(t, slices.Concat([]byte(`{"filter_typeid":1,"uri_list":[`), list, []byte(`]}`)))
-		// Behind the end of the list there is room, so that the fast scanner sees all of it.
+		// There is room after the end of the list, so that the fast scanner sees all of it.
 		checkRequest(t, slices.Concat([]byte(`{"filter_typeid":1,"uri_list":[`), list, []byte(`]}`), bytes.Repeat([]byte{' '}, 64)))
 	})
 }
 
-// FuzzReader holds the reader against cutting the whole text at once.
+// FuzzReader compares the reader with splitting the whole text at once.
 func FuzzReader(f *testing.F) {
 	for _, s := range itemSeeds() {
 		f.Add([]byte(strings.ReplaceAll(s, ",", "\n")), 70, 2)

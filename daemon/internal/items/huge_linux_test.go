@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHugeBody maps a body that is too long without having the memory for it.
+// TestHugeBody maps a body that is too long, without using the memory for it.
 func TestHugeBody(t *testing.T) {
 	body, err := syscall.Mmap(-1, 0, 1<<32, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
 	if err != nil {

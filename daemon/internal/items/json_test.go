@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMalformed has for every text the offset at which it goes wrong.
+// TestMalformed lists for every text the offset of its error.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct {
 		value  string
@@ -41,7 +41,7 @@ func TestMalformed(t *testing.T) {
 				t.Errorf("%q: offset %d, want %d (%v)", body, e.Offset, want, e)
 			}
 		}
-		cut := c.offset == len(c.value) // what follows would be a part of it
+		cut := c.offset == len(c.value) // what follows would become part of the value
 		before := `{"filter_typeid":1,"uri_list":[["a"],`
 		if check(before+c.value, before); !cut {
 			check(before+c.value+"]}", before)
@@ -83,7 +83,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestRFC8785Numbers is appendix B of the RFC.
+// TestRFC8785Numbers checks the numbers of appendix B of the RFC.
 func TestRFC8785Numbers(t *testing.T) {
 	for _, c := range []struct {
 		bits uint64
@@ -130,7 +130,7 @@ func TestRFC8785Examples(t *testing.T) {
 		   "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}`,
 			"{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u0080\":\"Control\",\"ö\":\"Latin Small Letter O With Diaeresis\"," +
 				"\"€\":\"Euro Sign\",\"😀\":\"Emoji: Grinning Face\",\"\ufb33\":\"Hebrew Letter Dalet With Dagesh\"}"},
-		// Not of the RFC: both ends of what sorts behind the surrogates, and what does not.
+		// Not from the RFC: both ends of the range that sorts after surrogates, and keys outside it.
 		{`{"\uffff":1,"\ue000":2,"\ud83d\ude00":3,"\udbff\udfff":4,"\ud7ff":5,"x\uefff":6,"x\ud800\udc00":7}`,
 			"{\"x\U00010000\":7,\"x\uefff\":6,\"\ud7ff\":5,\"😀\":3,\"\U0010ffff\":4,\"\ue000\":2,\"\uffff\":1}"},
 	} {

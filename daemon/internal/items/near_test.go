@@ -25,8 +25,8 @@ func TestNearRequest(t *testing.T) {
 	}
 }
 
-// FuzzNearRequest: what is taken is what encoding/json reads, and what is not has an error that
-// leaves nothing.
+// FuzzNearRequest checks that an accepted request is what encoding/json reads, and that an error
+// leaves the request empty.
 func FuzzNearRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"filter":"p","documents":[{"id":"a","text":"b"},{"text":"\u00e9\n","id":"c"}],"limit":3}`,

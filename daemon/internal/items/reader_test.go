@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// batches reads a whole stream; every item is its canonical bytes.
+// batches reads a whole stream and returns the canonical bytes of every item.
 func batches(r *Reader) (all [][]string, err error) {
 	var l List
 	for {
@@ -89,7 +89,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderLongest has lines that are just as long as they may be, over many blocks.
+// TestReaderLongest reads lines of exactly the greatest length, over many blocks.
 func TestReaderLongest(t *testing.T) {
 	line := strings.Repeat("x", 500)
 	for _, text := range []string{line, line + "\n", line + "\r\n", line + "\n" + line + "\r\n" + line} {
@@ -207,7 +207,7 @@ func TestReaderFillsBlocks(t *testing.T) {
 			t.Fatalf("batches of %d items, want 125: block / line", len(b))
 		}
 	}
-	// Batches bounded by items leave a part of the block, and the next one goes on in it.
+	// Batches limited by items leave part of a block, and the next batch continues in it.
 	all, err = batches(NewReader(strings.NewReader(text), Lines, Limits{Items: 90}, 1000))
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestReaderFillsBlocks(t *testing.T) {
 	}
 }
 
-// TestNoRaceReaderMemory sends 256 MiB and a line without end.
+// TestNoRaceReaderMemory sends 256 MiB and an endless line.
 func TestNoRaceReaderMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -249,7 +249,7 @@ func TestNoRaceReaderMemory(t *testing.T) {
 	}
 }
 
-// endless is a stream of one text again and again.
+// endless is a stream that repeats one text forever.
 type endless struct {
 	text string
 	at   int

@@ -13,15 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// The reference that the decoder is held against is encoding/json, and on top of it the
-// rules that are stricter: UTF-8, surrogates, keys, integers.
+// The decoder is compared with a reference, which is encoding/json plus the rules that are
+// stricter: UTF-8, surrogates, keys, integers.
 
 var errStrict = errors.New("stricter than encoding/json")
 
-// errSkips is for bodies that ask to skip items, which FuzzSkip looks at.
+// errSkips is returned for bodies that ask to skip items, which FuzzSkip tests.
 var errSkips = errors.New("skips")
 
-// item is what the reference makes of an item.
+// item is an item as the reference decodes it.
 type item struct {
 	bytes string
 	str   bool
@@ -160,8 +160,8 @@ func referenceNumber(s string) (string, error) {
 	return string(b), err
 }
 
-// strictText refuses well-formed JSON text that has invalid UTF-8 or half a surrogate
-// pair in it, which encoding/json would replace.
+// strictText refuses well-formed JSON text that contains invalid UTF-8 or half a surrogate
+// pair, which encoding/json would replace.
 func strictText(raw []byte) error {
 	if !utf8.Valid(raw) {
 		return errStrict

@@ -158,7 +158,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestFlipped is there for the panics that it does not meet.
+// TestFlipped mainly checks that no flipped bit causes a panic.
 func TestFlipped(t *testing.T) {
 	var r Request
 	for i := range len(whole) {
@@ -166,7 +166,7 @@ func TestFlipped(t *testing.T) {
 			b := []byte(whole)
 			b[i] ^= 1 << bit
 			if err := r.Decode(b, Limits{Items: 100, ItemBytes: 100}); err == nil {
-				t.Errorf("%s: no error", b) // null_ is left in it
+				t.Errorf("%s: no error", b) // null_ makes it malformed
 			}
 		}
 	}

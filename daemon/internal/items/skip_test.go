@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// left writes what a list has, and in the place of what was left out a dash.
+// left writes the items of a list, with a dash in place of each one that was left out.
 func left(l *List) string {
 	var b strings.Builder
 	holes := l.Holes()
@@ -49,7 +49,7 @@ func TestRequestSkips(t *testing.T) {
 	} {
 		for _, body := range []string{
 			`{"invalid":"skip","filter":1,"items":[` + c.list + `]}`,
-			`{"filter":1,"items":[` + c.list + `],"invalid":"skip"}`, // said behind the list
+			`{"filter":1,"items":[` + c.list + `],"invalid":"skip"}`, // given after the list
 		} {
 			var r Request
 			for range 2 { // the second time in used buffers
@@ -74,8 +74,8 @@ func TestRequestSkips(t *testing.T) {
 	}
 }
 
-// What is wrong with the body as a whole is an error in any case; without skipping, the first
-// bad item goes before it.
+// A fault of the body as a whole is an error in any case; without skipping, the first bad item
+// is reported before it.
 func TestRequestSkipsItemsOnly(t *testing.T) {
 	for _, c := range []struct{ rest, strict, skipping string }{
 		{`"items":["a",null,tru]`, "null_item", "malformed_json"},
@@ -162,7 +162,7 @@ func TestReaderSkips(t *testing.T) {
 	}
 }
 
-// A line without an end is passed over in the memory of one block.
+// An endless line is skipped in the memory of one block.
 func TestReaderSkipsAnEndlessLine(t *testing.T) {
 	source := io.MultiReader(strings.NewReader("a\n"), io.LimitReader(&endless{text: strings.Repeat("x", 8192)}, 64<<20), strings.NewReader("\nb\n"))
 	r := NewReader(source, Lines, Limits{ItemBytes: 1000, Skip: true}, 4096)
@@ -186,7 +186,7 @@ func TestReaderSkipsAnEndlessLine(t *testing.T) {
 	}
 }
 
-// FuzzSkip holds lists that leave out bad items against looking at each item alone.
+// FuzzSkip compares lists that leave out bad items with a check of each item alone.
 func FuzzSkip(f *testing.F) {
 	for _, s := range itemSeeds() {
 		f.Add([]byte(s))

@@ -27,7 +27,7 @@ func openEntries(t testing.TB, dir string, hook func(string, string) durable.Fau
 	return j
 }
 
-// value is what goes with key i.
+// value is the value that belongs to key i.
 func value(i int) bloom.Hash { return bloom.Hash{Hi: uint64(i) * 3, Lo: uint64(i) * 5} }
 
 // addEntries appends entries from..from+n-1 as one batch, in parts of any size.
@@ -109,11 +109,11 @@ func TestEntriesStayWhole(t *testing.T) {
 	}
 }
 
-// What comes later for a key is given later, whoever appends beside.
+// A later entry of a key is replayed later, even if other callers append at the same time.
 func TestEntriesKeepTheirOrder(t *testing.T) {
 	dir := t.TempDir()
 	j := openEntries(t, dir, nil)
-	var mu sync.Mutex // as the lock under which keys become visible
+	var mu sync.Mutex // like the lock under which keys become visible
 	last := uint64(0)
 	var wg sync.WaitGroup
 	for range 4 {

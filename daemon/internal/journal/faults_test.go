@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// The disk fills up at any byte count: a batch is refused whole or kept whole.
+// At whatever byte count the disk fills up, a batch is refused whole or kept whole.
 func TestFullDisk(t *testing.T) {
 	for _, limit := range []int64{0, 100, 64 << 10, 300 << 10, 1<<20 + 5000, 3 << 20} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Where files may not grow beyond a size, segments are as small as they must be.
+// Where the size of a file is limited, segments are as small as they must be.
 func TestLimitOnFileSize(t *testing.T) {
 	dir := t.TempDir()
 	written := map[string]int64{}
@@ -108,7 +108,7 @@ func usage(dir string) int64 {
 }
 
 // Every file operation fails once, before or after it took effect: what was
-// acknowledged is there, and nothing is acknowledged after the failure.
+// acknowledged is kept, and nothing is acknowledged after the failure.
 func TestEveryOperationFailing(t *testing.T)       { everyOperationFailing(t, 200) }
 func TestNoRaceEveryOperationFailing(t *testing.T) { everyOperationFailing(t, 5000) }
 
@@ -124,7 +124,7 @@ func everyOperationFailing(t *testing.T, batch int) {
 			}
 			acked += batch
 			if step%13 == 12 {
-				// Not discarded, so that the test can read all of it.
+				// Segments are not discarded, so that the test can read all of them.
 				if _, err = j.Rotate(); err != nil {
 					return acked, from, err
 				}
@@ -160,7 +160,7 @@ func everyOperationFailing(t *testing.T, batch int) {
 						}
 						return durable.Fault{Before: eio}
 					})
-					// Later ones, and spares made ahead, may fail when nobody waits any more.
+					// Later ones, and those on spares made ahead, may fail when no caller waits any more.
 					if err == nil && nth == 1 && strings.Contains("journal-write journal-sync journal-header-sync journal-rename journal-syncdir", label) {
 						t.Fatalf("no error though %s failed", label)
 					}
@@ -228,7 +228,7 @@ func TestNoRaceDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := t.TempDir()
-	// One file is written over: of one that is emptied first, ext4 has each on the disk at its close.
+	// One file is overwritten: if it were truncated first, ext4 would flush each version at its close.
 	file, err := os.Create(filepath.Join(work, name))
 	if err != nil {
 		t.Fatal(err)

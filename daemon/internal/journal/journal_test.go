@@ -33,7 +33,7 @@ func add(j *Journal, from, n int) error {
 	for i := range keys {
 		keys[i], fresh[i] = key(from+i), true
 	}
-	for len(keys) > 0 { // as bloom.Map does it
+	for len(keys) > 0 { // as bloom.Map does
 		c := min(512, len(keys))
 		j.Append(keys[:c], fresh[:c])
 		keys, fresh = keys[c:], fresh[c:]
@@ -143,7 +143,7 @@ func TestConcurrentBatchesShareSyncs(t *testing.T) {
 	dir := t.TempDir()
 	var j *Journal
 	j = open(t, dir, Always, 1, func(label, _ string) durable.Fault {
-		if label == "journal-sync" && syncs.Add(1) == 1 { // it takes until all others have come
+		if label == "journal-sync" && syncs.Add(1) == 1 { // it lasts until all others have arrived
 			for came := uint64(0); came < workers*n; runtime.Gosched() {
 				j.mu.Lock()
 				came = j.appended
@@ -168,13 +168,13 @@ func TestConcurrentBatchesShareSyncs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.mustHold(t, workers*batches*n)
-	// The first batch of each: one, or some, have the first sync, all others the second.
+	// The first batch of each worker: one or several share the first sync, all others the second.
 	if s := syncs.Load(); s > workers*(batches-1)+2 {
 		t.Errorf("%d syncs for %d batches: those that came meanwhile did not share one", s, workers*batches)
 	}
 }
 
-// Where batches wait for no sync, the disk has most of a segment before it is ended.
+// Where batches wait for no sync, the disk has most of a segment before the segment ends.
 func TestSegmentsAreWrittenAhead(t *testing.T) {
 	for mode, want := range map[Sync]bool{Always: false, Interval: true, None: true} {
 		dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// Of what is written between two syncs any page may reach the disk: a seal that came
-// there before a record would make an unfinished record look like damage.
+// Any of the pages written between two syncs may reach the disk: a seal that reached it before
+// a record would make an unfinished record look like damage.
 func TestRecordsAreSyncedBeforeTheirSeal(t *testing.T) {
 	for _, mode := range []Sync{Always, Interval, None} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestRecordsAreSyncedBeforeTheirSeal(t *testing.T) {
 				}
 				return durable.Fault{}
 			})
-			for i := range 5 { // in segments of 65,000
+			for i := range 5 { // in segments of 65,000 keys
 				if err := add(j, i*50_000, 50_000); err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +51,7 @@ func TestRecordsAreSyncedBeforeTheirSeal(t *testing.T) {
 	}
 }
 
-// lose overwrites a part of a segment with zeroes, as of pages that never reached the disk.
+// lose overwrites part of a segment with zeroes, as if those pages had never reached the disk.
 func lose(t *testing.T, path string, from, to int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -83,7 +83,7 @@ func older(t *testing.T, path string) {
 }
 
 func TestTornRecordBeforeTheSeal(t *testing.T) {
-	const batch = 600 * slot // and a header: more than two pages
+	const batch = 600 * slot // with its header, more than two pages
 	sealed := t.TempDir()
 	j := open(t, sealed, Always, 1, nil)
 	for i := range 4 {
@@ -143,8 +143,8 @@ func TestTornRecordBeforeTheSeal(t *testing.T) {
 	})
 }
 
-// mustGoOn wants a second start to find what the first one found, and one after that,
-// when more has been written, too.
+// mustGoOn requires a second start to find what the first one found, and so a third start
+// after more has been written.
 func mustGoOn(t *testing.T, dir string, first reading) {
 	t.Helper()
 	for round := range 2 {
@@ -167,7 +167,7 @@ func mustGoOn(t *testing.T, dir string, first reading) {
 	}
 }
 
-// Without a sync after each record a power cut leaves any of their pages out.
+// Without a sync after each record, a power cut may lose any of their pages.
 func TestHolesAfterAPowerCut(t *testing.T) {
 	for _, mode := range []Sync{Interval, None} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {

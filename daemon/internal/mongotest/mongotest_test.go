@@ -69,7 +69,7 @@ func TestReplicaSetName(t *testing.T) {
 	}
 }
 
-// TestBuildOnce has several ask at once, as packages under test do.
+// TestBuildOnce has several callers build at once, as packages under test do.
 func TestBuildOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {

@@ -17,7 +17,7 @@ import (
 // Batches of 1,000 items, half of them duplicates.
 func BenchmarkAdd(b *testing.B) { bench(b, nil, add) }
 
-// The same in a filter with a lease that runs, and in one with a lease that has ended.
+// The same in a filter with an active lease, and in one with a lease that has ended.
 func BenchmarkAddWhileReserved(b *testing.B) { bench(b, lease(time.Hour), add) }
 func BenchmarkAddAfterLease(b *testing.B)    { bench(b, lease(time.Millisecond), add) }
 
@@ -38,7 +38,7 @@ func add(ctx context.Context, set *Set, keys []bloom.Hash) error {
 	return err
 }
 
-// lease has an item reserved.
+// lease returns a function that reserves one item for d.
 func lease(d time.Duration) func(*Set) error {
 	return func(set *Set) error {
 		_, err := set.Reserve(context.Background(), engine.NewReservation(), storetest.Keys(set, 0, 1), d, make([]bool, 1))
@@ -46,7 +46,7 @@ func lease(d time.Duration) func(*Set) error {
 	}
 }
 
-// bench has callers do batches, after prepare.
+// bench calls prepare, and then has callers process batches with do.
 func bench(b *testing.B, prepare func(*Set) error, do func(context.Context, *Set, []bloom.Hash) error) {
 	const n = 1000
 	server := mysqltest.Start(b)

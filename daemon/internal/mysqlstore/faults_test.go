@@ -15,14 +15,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// spec is a filter that is kept here.
+// spec is a filter that is kept in this store.
 func spec(id int, name string) engine.Spec {
 	f := engine.Spec{ID: id, Name: name, Kind: "exact"}
 	f.Params = configs.Exact{Store: Name}
 	return f
 }
 
-// opened opens a store with the filter pages, made if missing.
+// opened opens a store with the filter pages, which it creates if missing.
 func opened(t testing.TB, c Config) (*Store, *Set) {
 	t.Helper()
 	store, err := Open(context.Background(), c)
@@ -40,11 +40,11 @@ func opened(t testing.TB, c Config) (*Store, *Set) {
 	return store, set.(*Set)
 }
 
-// small makes the store send few keys in a statement.
+// small limits the number of keys that the store sends in a statement.
 func small(s *Store, keys int64) { s.packet.Store(1024 + keys*rowkey.Bytes) }
 
-// A batch whose answer is cut off anywhere is done again, and its caller is told of each item that
-// is new, whichever attempt has brought it.
+// A batch whose answer is cut off at any point is repeated, and its caller is told of each new
+// item, whichever attempt added it.
 func TestLostAnswers(t *testing.T) {
 	server := mysqltest.Start(t)
 	for name, by := range map[string]struct {
@@ -58,7 +58,7 @@ func TestLostAnswers(t *testing.T) {
 			c.Addr = link.Addr
 			store, set := opened(t, c)
 			const n = 40
-			told := 0 // so many batches were answered at once
+			told := 0 // batches that were answered at once
 			storetest.Add(t, set, nil)
 			for round := range rounds {
 				small(store, keys)
@@ -67,7 +67,7 @@ func TestLostAnswers(t *testing.T) {
 				fresh := make([]bool, n)
 				got, err := set.Add(context.Background(), storetest.Keys(set, round*n/2, n), fresh)
 				if errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrInDoubt) {
-					// What breaks before the batch, or the end of its transaction, is sent.
+					// The connection broke before the batch, or the end of its transaction, was sent.
 					link.Pass()
 					got, err = set.Add(context.Background(), storetest.Keys(set, round*n/2, n), fresh)
 				} else if err == nil {
@@ -89,7 +89,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// Forgetting is in doubt when its answer is lost, and can be done again.
+// A Forget is in doubt when its answer is lost, and can be repeated.
 func TestLostAnswerOfForget(t *testing.T) {
 	c := config(mysqltest.Start(t))
 	link := testserver.NewCutter(t, c.Addr)
@@ -119,7 +119,7 @@ func TestLostAnswerOfForget(t *testing.T) {
 	}
 }
 
-// ledger is what callers were told of numbered items.
+// ledger records what callers were told about numbered items.
 type ledger struct {
 	mu     sync.Mutex
 	new    []int  // how many callers were told that the item is new
@@ -128,7 +128,7 @@ type ledger struct {
 }
 
 // race has callers of several sets of one filter add random items until done is closed, and
-// notes what they are told.
+// records what they are told.
 func (l *ledger) race(t *testing.T, sets []*Set, callers int, done <-chan struct{}) {
 	t.Helper()
 	var work sync.WaitGroup
@@ -168,8 +168,8 @@ func (l *ledger) race(t *testing.T, sets []*Set, callers int, done <-chan struct
 	work.Wait()
 }
 
-// check wants each item new at most once, one that was answered at least once unless a batch with
-// it broke off, and none of those new again.
+// check requires that each item was new at most once, that an answered item was new at least once
+// unless a batch with it broke off, and that no answered item is new again.
 func (l *ledger) check(t *testing.T, set *Set) {
 	t.Helper()
 	again := make([]bool, len(l.new))
@@ -196,8 +196,8 @@ func (l *ledger) check(t *testing.T, set *Set) {
 	t.Logf("%d items answered", answered)
 }
 
-// Two daemons with 16 callers, while the server is killed and started again, and batches travel in
-// one statement and in several: no item is new twice, and nothing that was answered is new again.
+// Two daemons have 16 callers while the server is killed and restarted, and batches are sent in
+// one statement or in several: no item is new twice, and no answered item is new again.
 func TestServerKilled(t *testing.T)       { killed(t, 3) }
 func TestSystemServerKilled(t *testing.T) { t.Parallel(); killed(t, 25) }
 
@@ -215,7 +215,7 @@ func killed(t *testing.T, rounds int) {
 	var racing sync.WaitGroup
 	racing.Go(func() { l.race(t, []*Set{a, b}, 16, done) })
 	for round := range rounds {
-		small(one, int64(50+rand.IntN(pieceKeys))) // until the next look at the server
+		small(one, int64(50+rand.IntN(pieceKeys))) // until the next check of the server
 		l.await(t, round*100)
 		server.Kill()
 		server.Run()
@@ -226,7 +226,7 @@ func killed(t *testing.T, rounds int) {
 	l.check(t, b)
 }
 
-// await waits until so many more items were answered.
+// await waits until 200+more further items were reported as new, or three quarters of all items.
 func (l *ledger) await(t *testing.T, more int) {
 	t.Helper()
 	count := func() (n int) {

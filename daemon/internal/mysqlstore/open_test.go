@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
-// await waits for something that comes by itself.
+// await waits for something that happens by itself.
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
@@ -38,7 +38,7 @@ func wantError(t *testing.T, err error, wants ...string) {
 	}
 }
 
-// What is not as it must be is told with its name and the next step, and nothing is changed.
+// A problem is reported with its name and the next step, and nothing is changed.
 func TestRefusals(t *testing.T) {
 	server := mysqltest.Start(t)
 	for name, test := range map[string]struct {
@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A server whose settings are not as they must be is refused, at the start and later.
+// A server with wrong settings is refused, at the start and later.
 func TestDemands(t *testing.T) {
 	server := mysqltest.Start(t)
 	c := config(server)
@@ -129,7 +129,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A server that goes away in the middle is told of at once, and nothing is remembered.
+// The loss of a server during operation is reported at once, and nothing is remembered.
 func TestServerAway(t *testing.T) {
 	server := mysqltest.Start(t)
 	store, set := opened(t, config(server))
@@ -137,7 +137,7 @@ func TestServerAway(t *testing.T) {
 	storetest.Add(t, set, keys[:5])
 	server.Kill()
 	_, err := set.Add(context.Background(), keys, make([]bool, 10))
-	for errors.Is(err, engine.ErrInDoubt) { // by a connection that was there
+	for errors.Is(err, engine.ErrInDoubt) { // on a connection from before the kill
 		_, err = set.Add(context.Background(), keys, make([]bool, 10))
 	}
 	if wantError(t, err, "hint: is MariaDB running there?"); !errors.Is(err, engine.ErrUnavailable) {
@@ -154,7 +154,7 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
-// By TLS with certificates of both, and by the server's socket.
+// Connections over TLS with certificates on both sides, and over the server's socket.
 func TestConnections(t *testing.T) {
 	authority := certtest.New(t, "authority")
 	pair := authority.Issue(t, "server", time.Hour, "127.0.0.1")
@@ -193,7 +193,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// What an administrator runs is enough, and can be run again.
+// The statements that an administrator runs are sufficient, and can be run repeatedly.
 func TestGrants(t *testing.T) {
 	server := mysqltest.Start(t)
 	o := Options{Addr: server.Addr, User: `it's "me"`, Password: `p'a\"ss`, Database: "odd_name-$1"}

@@ -9,8 +9,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// A filter whose table is gone keeps no other from being served, at a daemon that starts and at one
-// that runs; it is served again when the table is back, and its entry can be put away.
+// A filter whose table is gone does not keep other filters from being served, by a daemon that
+// starts or by one that runs; it is served again when the table is back, and its entry can be put
+// away.
 func TestQuarantine(t *testing.T) {
 	ctx := context.Background()
 	server := mysqltest.Start(t)
@@ -54,7 +55,7 @@ func TestQuarantine(t *testing.T) {
 		}
 	}
 
-	// Found by a daemon that runs, and put away.
+	// Found by a running daemon, and put away.
 	server.Exec("drop table "+c.Database+"."+jobs.table,
 		"update "+c.Database+"."+filtersTable+" set items_table = 'urifilter_items_2_none' where name = 'jobs'")
 	change = next(t, store)

@@ -16,9 +16,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )
 
-// Two daemons with 16 callers that reserve, while the server is killed and started again, and batches
-// travel in one statement and in several: no item is held by two, what is committed stays so, and
-// nothing is stuck.
+// Two daemons have 16 callers that reserve while the server is killed and restarted, and batches are
+// sent in one statement or in several: no item is held by two callers, committed items stay
+// committed, and nothing is stuck.
 func TestServerKilledReserving(t *testing.T)       { killedReserving(t, 3) }
 func TestSystemServerKilledReserving(t *testing.T) { t.Parallel(); killedReserving(t, 25) }
 
@@ -40,7 +40,7 @@ func killedReserving(t *testing.T, rounds int) {
 		callers.Go(func() { l.Run(func() leasetest.Caller { return leasetest.Set{Reserving: []*Set{a, b}[i%2]} }, done) })
 	}
 	for round := range rounds + 1 {
-		small(one, int64(5+rand.IntN(100))) // until the next look at the server
+		small(one, int64(5+rand.IntN(100))) // until the next check of the server
 		want := l.Answers() + 150
 		await(t, "callers are answered", func() bool { return l.Answers() >= want || l.Faults() != nil })
 		if round < rounds {
@@ -54,7 +54,7 @@ func killedReserving(t *testing.T, rounds int) {
 	l.Check(t, leasetest.Set{Reserving: b})
 }
 
-// A call whose answer is cut off anywhere is done again, and has its answer.
+// A call whose answer is cut off at any point is repeated, and gets its answer.
 func TestLostAnswersOfReservations(t *testing.T) {
 	for name, inStatement := range map[string]int64{"statement": pieceKeys, "transaction": 7} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestLostAnswersOfReservations(t *testing.T) {
 			store, set := opened(t, c)
 			const n, rounds = 40, 60
 			ctx := context.Background()
-			// carried does a call until it was carried out, of which at most the last attempt was.
+			// carried repeats a call until it is carried out; at most the last attempt was.
 			carried := func(round int, call func() error) error {
 				small(store, inStatement)
 				link.CutOnce(round * 11)
@@ -118,8 +118,8 @@ func TestLostAnswersOfReservations(t *testing.T) {
 	}
 }
 
-// A reservation is let go of when its time has come, with the items that it holds; those of a filter
-// that was cleared are let go of at once.
+// A reservation is removed when its time has come, with the items that it holds; the reservations of
+// a filter that was cleared are removed at once.
 func TestLetGo(t *testing.T) {
 	ctx := context.Background()
 	server := mysqltest.Start(t)
@@ -167,8 +167,8 @@ func TestLetGo(t *testing.T) {
 	await(t, "all is let go of", func() bool { return rows(reservationsTable)+rows(reservedTable) == 0 })
 }
 
-// A daemon that was there before anything was reserved finds leases that another has given, and takes
-// what they leave.
+// A daemon that was started before anything was reserved finds the leases that another one has given,
+// and takes the items when those end.
 func TestLeasesOfAnotherDaemon(t *testing.T) {
 	ctx := context.Background()
 	c := config(mysqltest.Start(t))

@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// next is the next change that a store tells of.
+// next returns the next change that a store reports.
 func next(t *testing.T, s *Store) (change engine.Change) {
 	t.Helper()
 	await(t, "a change", func() bool {
@@ -29,8 +29,8 @@ func next(t *testing.T, s *Store) (change engine.Change) {
 	return change
 }
 
-// What one daemon makes, clears and drops the other hears of; a set that is gone is told as such at
-// once, before that.
+// A daemon is told what the other one creates, clears and drops; even before that, a set that is
+// gone is reported as gone at once.
 func TestFollows(t *testing.T) {
 	ctx := context.Background()
 	c := config(mysqltest.Start(t))
@@ -82,8 +82,8 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// Of two daemons whose callers add and forget the same items each addition is one more than each
-// removal.
+// When the callers of two daemons add and forget the same items, the additions minus the removals
+// are the items that are left.
 func TestForgetByTwo(t *testing.T) {
 	const callers, rounds, n = 8, 30, 300
 	c := config(mysqltest.Start(t))
@@ -125,8 +125,8 @@ func TestForgetByTwo(t *testing.T) {
 	}
 }
 
-// Tables that a change has left are dropped; those of others stay. A filter whose table is gone, or
-// is another program's, is told by its name.
+// Tables that a change has left behind are dropped; those of other programs stay. A filter whose
+// table is gone, or belongs to another program, is reported by its name.
 func TestTables(t *testing.T) {
 	ctx := context.Background()
 	server := mysqltest.Start(t)

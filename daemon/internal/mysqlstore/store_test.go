@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 
-// granted is what docs/mysql.md says that the daemon's user needs.
+// granted lists the privileges that the daemon's user needs according to docs/mysql.md.
 const granted = "select, insert, update, delete, create, drop"
 
 func config(server *mysqltest.Server) Config {
@@ -22,7 +22,7 @@ func config(server *mysqltest.Server) Config {
 	}
 }
 
-// elsewhere are the kinds that are not kept here.
+// elsewhere returns the kinds that are not kept in this store.
 func elsewhere() (names []string) {
 	for _, k := range configs.Kinds() {
 		if !k.Has("store") {

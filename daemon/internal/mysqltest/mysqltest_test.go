@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was committed outlives a kill, and the server comes back at its address.
+// Committed data survive a kill, and the server restarts at the same address.
 func TestDataOutliveKill(t *testing.T) {
 	s := Start(t)
 	name := s.Database("all")

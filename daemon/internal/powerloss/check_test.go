@@ -23,11 +23,11 @@ import (
 // known is what must hold at a cut.
 type known map[string]*promise
 
-// promise is what callers were told of a filter.
+// promise is what callers were told about a filter.
 type promise struct {
 	filter
-	there  bool // it must be
-	gone   bool // it must not be
+	there  bool // it must exist
+	gone   bool // it must not exist
 	either bool // it may be cleared
 	must   map[bloom.Hash]bool
 	later  []bloom.Hash // told, and durable with the next flush
@@ -37,7 +37,7 @@ type promise struct {
 	freer  []bloom.Hash // told, and durable with the next flush
 }
 
-// take takes in a note.
+// take records a note.
 func (k known) take(note any, durability string) {
 	of := func(name string) *promise {
 		if k[name] == nil {
@@ -105,7 +105,7 @@ type recovery struct {
 	s      script
 	clock  timing.Clock
 	known  known
-	passed *sync.Map // by digest: what has been found good, of disks on which this must hold
+	passed *sync.Map // by digest: the disks that were found good for the same known
 }
 
 func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.Spec]engine.Set, error) {
@@ -127,10 +127,10 @@ func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.
 	return store, sets, nil
 }
 
-// verify says what is wrong with a folder, as disk has it, that a cut has left. The first
-// start is cut too, after it has found its filters: the folder is then re-created at again,
-// with the least that must have reached the disk. With more written, a third start
-// follows.
+// verify reports what is wrong with a folder that a cut has left and that disk describes. After a
+// first start, more is written, and a second start follows. The first start is cut too, after it
+// has found its filters: the folder is re-created at again, with the least that must have reached
+// the disk, and started there.
 func (r recovery) verify(disk *Disk, again string) error {
 	root := disk.root
 	log := NewLog(root)
@@ -185,8 +185,8 @@ func (r recovery) restart(root string, seen map[string][]bloom.Hash) error {
 	return err
 }
 
-// compare holds what a start has found against what was promised, and against what an
-// earlier one has called seen, and returns what is seen now.
+// compare compares what a start has found with what was promised, and with what an earlier
+// start reported as seen. It returns what is seen now.
 func (r recovery) compare(sets map[engine.Spec]engine.Set, earlier map[string][]bloom.Hash) (map[engine.Set][]bloom.Hash, error) {
 	seen := map[engine.Set][]bloom.Hash{}
 	byName := map[string]engine.Set{}
@@ -246,7 +246,7 @@ func askAbout(set engine.Set, keys []bloom.Hash) (fresh []bool, err error) {
 	return fresh, set.Has(context.Background(), keys, fresh)
 }
 
-// diskOf is a disk that has all of a folder.
+// diskOf returns a disk with the whole content of a folder.
 func diskOf(root string) (*Disk, error) {
 	d := NewDisk(root)
 	return d, d.top.read(d, root)

@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
-// What a cut may leave of a file "x" that held "old": all states are made and read.
+// All states that a cut may leave of a file "x" that held "old" are made and read.
 func TestStatesOfADisk(t *testing.T) {
 	fail := false
 	for _, test := range []struct {

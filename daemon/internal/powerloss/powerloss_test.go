@@ -21,8 +21,8 @@ var (
 	exhaustive = flag.Bool("exhaustive", false, "try every cut, and of a small run every state")
 )
 
-// What was told to callers is there after a power cut at any moment, whatever the disk
-// made of what was not synced.
+// What callers were told still holds after a power cut at any moment, whatever the disk did
+// with the writes that were not synced.
 func TestNoRacePowerLoss(t *testing.T) {
 	t.Parallel()
 	var tried figures
@@ -36,7 +36,7 @@ func TestNoRacePowerLoss(t *testing.T) {
 	t.Log(tried.String())
 }
 
-// Documents that were remembered are near after the cut, and each of them is whole.
+// Remembered documents are found near after the cut, and each of them is whole.
 func TestNoRacePowerLossOfTexts(t *testing.T) {
 	t.Parallel()
 	var tried figures
@@ -48,8 +48,8 @@ func TestNoRacePowerLossOfTexts(t *testing.T) {
 	t.Log(tried.String())
 }
 
-// A small run of each durability, at every cut: with -exhaustive all states, those with
-// torn pages left out, of which some are tried.
+// A small run of each durability, at every cut. With -exhaustive, all states are tried, except
+// those with torn pages, of which some are.
 func TestNoRaceEveryStateOfASmallRun(t *testing.T) {
 	t.Parallel()
 	states := 2
@@ -73,8 +73,8 @@ func (f figures) String() string {
 	return fmt.Sprintf("%d states of the disk at %d cuts in %d operations", f.states, f.cuts, f.operations)
 }
 
-// check performs a script and cuts the power after its operations. perCut states are
-// tried of each; -n: of each cut as many as there are, n at most.
+// check performs a script and cuts the power after its operations. It tries perCut states of
+// each cut; -n means all states of each cut, n at most.
 func check(t *testing.T, s script, perCut int, tried *figures) {
 	t.Helper()
 	bad, _ := find(t, s, perCut, tried)
@@ -102,7 +102,7 @@ func (f *failure) String() string {
 	return fmt.Sprintf("%v\nlost by the cut:\n\t%s\nthe last operations before it:\n\t%s", f.err, strings.Join(f.lost, "\n\t"), strings.Join(f.last, "\n\t"))
 }
 
-// find is false where the script cannot be performed.
+// find returns the first failure; ok is false if the script cannot be performed.
 func find(t *testing.T, s script, perCut int, tried *figures) (bad *failure, ok bool) {
 	base := scratch(t)
 	root := filepath.Join(base, "run")
@@ -124,7 +124,7 @@ func find(t *testing.T, s script, perCut int, tried *figures) (bad *failure, ok 
 			disk.Apply(e)
 			tried.operations++
 		}
-		// Where notes follow, they are to be taken first: the callers were told.
+		// Notes that follow must be taken first: the callers were told.
 		if i+1 < len(entries) && entries[i+1].Note != nil || perCut > 0 && !*exhaustive && rng.IntN(8) > 0 && i+1 < len(entries) {
 			continue
 		}
@@ -139,7 +139,7 @@ func find(t *testing.T, s script, perCut int, tried *figures) (bad *failure, ok 
 	return nil, true
 }
 
-// choose is which states of a cut to try.
+// choose returns the states of a cut to try.
 func choose(intact State, perCut int, rng *rand.Rand) (states []State) {
 	if perCut < 0 {
 		if ways := intact.Ways(1 - perCut); ways <= -perCut {
@@ -158,7 +158,7 @@ func choose(intact State, perCut int, rng *rand.Rand) (states []State) {
 	return states
 }
 
-// try tries states, some at a time, and makes one that is bad as small as can be.
+// try tries states, some at a time, and shrinks a bad one as far as possible.
 func try(t *testing.T, base string, r recovery, states []State) *failure {
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
@@ -181,8 +181,8 @@ func try(t *testing.T, base string, r recovery, states []State) *failure {
 	return nil
 }
 
-// one makes a state and starts from it, unless it has done so from one that is the same byte by
-// byte: many are, as cuts before the next sync can leave the same.
+// one makes a state and starts from it, unless it has done so from a state that is the same byte
+// by byte: many are, because cuts before the next sync can leave the same state.
 func one(base string, r recovery, s State) error {
 	dir, err := os.MkdirTemp(base, "state")
 	if err != nil {
@@ -208,7 +208,7 @@ func one(base string, r recovery, s State) error {
 	return nil
 }
 
-// scratch is a folder in memory, where there is one: what counts is in the log.
+// scratch returns a folder in memory, if the system has one: what counts is in the log.
 func scratch(t *testing.T) string {
 	if dir, err := os.MkdirTemp("/dev/shm", "powerloss"); err == nil {
 		t.Cleanup(func() { os.RemoveAll(dir) })

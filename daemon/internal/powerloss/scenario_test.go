@@ -23,18 +23,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// What a run notes between the operations, of the filter of a name.
+// The notes that a run makes between the operations, about the named filter.
 type (
-	began    struct{ name string } // it may be there from now on
-	created  struct{ filter }      // it is there
+	began    struct{ name string } // it may exist from now on
+	created  struct{ filter }      // it exists
 	ending   struct{ name string } // it may be gone
 	dropped  struct{ name string } // it is gone
-	clearing struct{ name string } // it is there, as it was or cleared
+	clearing struct{ name string } // it exists, as it was or cleared
 	cleared  struct{ filter }      // it is cleared
 	told     struct {
 		name string
 		keys []bloom.Hash
-	} // somebody was told that they are seen
+	} // a caller was told that they are seen
 	tried struct {
 		name string
 		keys []bloom.Hash
@@ -42,11 +42,11 @@ type (
 	freed struct {
 		name string
 		keys []bloom.Hash
-	} // somebody was told that they are new again, and nobody has taken them since
+	} // a caller was told that they are new again, and no caller has taken them since
 	flushed struct{} // all that was told so far is durable
 )
 
-// filter is what a run knows of one.
+// filter is what a run knows about a filter.
 type filter struct {
 	spec engine.Spec
 	seed uint64
@@ -90,10 +90,10 @@ func specOf(name string) engine.Spec {
 	return engine.Spec{ID: 1, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 300, ErrorRate: 1e-6, OnFull: "grow"}}
 }
 
-// all are the filters that are there from the beginning.
+// all lists the filters that exist from the beginning.
 var all = []string{"uri", "times", "pages"}
 
-// write makes up a script, which is mostly about the filters of those names.
+// write makes up a script that is mostly about the named filters.
 func write(seed uint64, length int, names ...string) script {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := script{seed: seed, durability: []string{"always", "interval", "none"}[seed%3]}
@@ -156,7 +156,7 @@ type run struct {
 	store *embedded.Store
 	sets  map[string]engine.Set
 
-	countdown atomic.Int64 // operations until nothing is done any more; 0: never
+	countdown atomic.Int64 // operations until all of them fail; 0: never
 	syncs     atomic.Int64 // syncs until one fails; 0: never
 }
 
@@ -174,8 +174,8 @@ func (r *run) hook(label, path string) durable.Fault {
 	return durable.Fault{}
 }
 
-// perform does what the script says in a folder, and returns what was done, and the
-// time when it was over.
+// perform runs the script in a folder. It returns what was done, and a clock that stands at
+// the time when the script ended.
 func perform(t *testing.T, s script, root string) (log *Log, clock timing.Clock) {
 	log = NewLog(root)
 	synctest.Test(t, func(t *testing.T) {
@@ -265,7 +265,7 @@ func (r *run) do(s step) {
 		r.syncs.Store(int64(s.n) + 1)
 	case "reopen":
 		if r.countdown.Load() == 0 {
-			r.countdown.Store(1) // all operations fail from now on: as if it were killed
+			r.countdown.Store(1) // all operations fail from now on, as if the process were killed
 		}
 		_ = r.store.Close()
 		r.open()
@@ -307,7 +307,7 @@ func (r *run) clear(name string, set engine.Set) {
 	}
 }
 
-// committed makes what was merged, and all that was told of the filter, durable.
+// committed notes that what was merged, and all that was told of the filter, is durable.
 type committed struct{ name string }
 
 func (r *run) healthy() bool { return r.store.Ready(context.Background()) == nil }
@@ -325,8 +325,8 @@ func (r *run) addKeys(name string, keys []bloom.Hash) {
 	}
 }
 
-// reserve takes keys for longer than the run lasts: nobody else may be given them. Half of them
-// are settled, if the step says so.
+// reserve reserves keys for longer than the run lasts: no other caller may be given them. Half of
+// them are settled if the step says so.
 func (r *run) reserve(s step, set engine.Reserving) {
 	ctx, keys := context.Background(), r.keys(set, s.n)
 	r.log.Note(tried{s.name, keys})
@@ -351,7 +351,7 @@ func (r *run) reserve(s step, set engine.Reserving) {
 	r.log.Note(told{s.name, keys})
 }
 
-// has asks of all items, and notes those that are called seen.
+// has asks about all items, and notes those that are reported as seen.
 func (r *run) has(name string) {
 	set := r.sets[name]
 	if set == nil {
@@ -393,13 +393,13 @@ func (r *run) merge(set engine.Set, s step) {
 	}
 }
 
-// merged is durable after Commit.
+// merged notes keys that are durable after Commit.
 type merged struct {
 	name string
 	keys []bloom.Hash
 }
 
-// create makes a filter, with n items in it if that is more than none.
+// create makes a filter, with n items in it if n is not 0.
 func (r *run) create(name string, n int) {
 	if r.sets[name] != nil {
 		return

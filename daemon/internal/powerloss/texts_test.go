@@ -11,11 +11,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 )
 
-// texts has a filter of documents asked about keys, as the others are: a key stands for a
-// document, and is seen if that one is near one of its fingerprint.
+// texts lets a filter of documents be asked about keys, as the other filters are: a key stands for
+// a document, and is seen if that document is found near its fingerprint.
 type texts struct{ engine.Similar }
 
-// byKeys is a set that is asked about keys.
+// byKeys returns a set that can be asked about keys.
 func byKeys(set engine.Set) engine.Set {
 	if similar, ok := set.(engine.Similar); ok {
 		return texts{similar}
@@ -23,8 +23,8 @@ func byKeys(set engine.Set) engine.Set {
 	return set
 }
 
-// document is that of a key. Ids are of many lengths, so that the journal has them in one slot
-// or in many.
+// document returns the document of a key. IDs have many lengths, so that the journal stores them
+// in one slot or in many.
 func document(key bloom.Hash) engine.Document {
 	id := fmt.Sprintf("%016x%016x", key.Hi, key.Lo)
 	switch key.Hi % 32 {
@@ -57,7 +57,7 @@ func (t texts) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, e
 func (t texts) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 	docs := make([]engine.Document, len(keys))
 	for i, key := range keys {
-		docs[i] = engine.Document{ID: "asked", Fingerprint: key.Lo ^ 1} // near, and not the same
+		docs[i] = engine.Document{ID: "asked", Fingerprint: key.Lo ^ 1} // near, but not the same
 	}
 	found := make([]engine.Comparison, len(docs))
 	if err := t.Near(ctx, docs, engine.Nearness{Distance: t.Distance(), Limit: engine.MaxNear}, found); err != nil {

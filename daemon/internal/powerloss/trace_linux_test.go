@@ -17,7 +17,7 @@ func hex(text string) string {
 	return out.String()
 }
 
-// read has ReadTrace read lines, in which ROOT is a folder and what stands between ' is escaped.
+// read passes lines to ReadTrace. ROOT in them is a folder, and text between ' is escaped.
 func read(t *testing.T, lines ...string) ([]Entry, error) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -37,8 +37,8 @@ func read(t *testing.T, lines ...string) ([]Entry, error) {
 	return ReadTrace(trace, "/root-of-test")
 }
 
-// What a thread was about when it was killed is left out, however strace says so; what others did
-// meanwhile, and afterwards, is not.
+// The call that a thread was in when it was killed is left out, however strace reports it; what
+// other threads did meanwhile, and afterwards, is not.
 func TestTraceOfTheKilled(t *testing.T) {
 	const opened = `10 openat(AT_FDCWD<'/'>, "'ROOT/file'", O_RDWR|O_CREAT|O_CLOEXEC, 0600) = 3<'ROOT/file'>`
 	const written = `11 pwrite64(3<'ROOT/file'>, "'abc'", 3, 0) = 3`

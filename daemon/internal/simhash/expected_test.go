@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is expected is what a real index takes.
+// The expected memory is what a real index uses.
 func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ distance, n, idBytes int }{

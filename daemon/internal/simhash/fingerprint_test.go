@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// With MD5 the values are those of the Python module simhash: testdata/vectors.py.
+// With MD5, the values are those of the Python module simhash: see testdata/vectors.py.
 func TestVectors(t *testing.T) {
 	raw, err := os.ReadFile("testdata/vectors.json")
 	if err != nil {
@@ -26,7 +26,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%.60q: %s, want %s", v.Text, got, v.MD5)
 		}
 	}
-	var both votes // which its own tests have
+	var both votes // from the module's own tests
 	both.add(MD5.sum([]byte("aaa")))
 	both.add(MD5.sum([]byte("bbb")))
 	if got := both.majority(); got != 57087923692560392 {
@@ -34,9 +34,9 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// The sentences of that module's documentation are nearer each other than another text is to
-// any of them. Texts as short as these are far apart, all the same: an edit changes a large
-// part of their features.
+// The sentences in that module's documentation are nearer to each other than another text is to
+// any of them. Even so, texts as short as these are far apart: an edit changes a large part of
+// their features.
 func TestDistances(t *testing.T) {
 	texts := []string{
 		"How are you? I am fine. Thanks.", "How are u? I am fine.     Thanks.", "How r you?I    am fine. Thanks.",
@@ -55,7 +55,7 @@ func TestDistances(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: distances %v, want %v", h, got, want)
 		}
-		// What is no word character does not count.
+		// Characters that are not word characters do not count.
 		if h.Fingerprint("你好，世界！　　呼噜。") != h.Fingerprint("你好　世界　呼噜") {
 			t.Errorf("%s: punctuation changes the fingerprint", h)
 		}
@@ -73,7 +73,7 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// The digits of votes count as one counter a bit does.
+// The digits of votes count as one counter per bit would.
 func TestVotes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 2, 3, 254, 255, 256, 257, 510, 511, 512, 10_000} {
@@ -98,7 +98,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// FuzzFingerprint compares with the definition, features in a list.
+// FuzzFingerprint compares fingerprints with the definition, applied to each feature of a text.
 func FuzzFingerprint(f *testing.F) {
 	f.Add("How are you?")
 	f.Add("ΟΔΥΣΣΕΥΣ")

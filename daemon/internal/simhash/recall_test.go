@@ -22,14 +22,14 @@ func edit(rnd *rand.Rand, words []string) []string {
 	case 3: // two words change places
 		other := rnd.IntN(len(words))
 		words[at], words[other] = words[other], words[at]
-	case 4: // what is no word character
+	case 4: // characters that are not word characters
 		words[at] += " ... "
 	}
 	return words
 }
 
-// A corpus of 100,000 documents, of which half are edits of others, in the order of a shuffle:
-// every look-up finds exactly what comparing with all finds, and most edits are near.
+// In a shuffled corpus of 100,000 documents, half of which are edits of others, every look-up finds
+// exactly what a comparison with all documents finds, and most edits are near.
 func TestNoRaceRecall(t *testing.T) {
 	const documents, every, distance = 100_000, 25, 3
 	rnd := rand.New(rand.NewPCG(12, 3))
@@ -38,7 +38,7 @@ func TestNoRaceRecall(t *testing.T) {
 		vocabulary[i] = strings.ToLower(fmt.Sprintf("%x", rnd.Uint64()>>(64-8*(1+i%5))))
 	}
 	prints := make([]uint64, 0, documents)
-	known := 0 // edits that are within the distance of what they were made of
+	known := 0 // edits that are within the distance of their originals
 	for len(prints) < documents {
 		words := make([]string, 80)
 		for i := range words {

@@ -29,7 +29,7 @@ func openMain(t *testing.T) Main {
 	return main
 }
 
-// log is what was logged, by any goroutine.
+// log collects what any goroutine logged.
 type log struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -38,7 +38,7 @@ type log struct {
 func (l *log) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.text.Write(p) }
 func (l *log) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.text.String() }
 
-// opened is an engine on an embedded store of its own, beside the MariaDB.
+// opened returns an engine on an embedded store of its own, beside the MariaDB.
 func opened(t *testing.T, o mysqlstore.Options, want ...engine.Spec) (*engine.Engine, *Store, *log) {
 	t.Helper()
 	said := &log{}
@@ -73,7 +73,7 @@ func create(t *testing.T, e *engine.Engine, s engine.Spec) *engine.Filter {
 	return f
 }
 
-// Each filter is in the store that it names, ids are unique over all of them, and a filter that
+// Each filter is in the store that it names, ids are unique across all stores, and a filter that
 // clashes with one of the daemon's own is not served in its place.
 func TestTwoStores(t *testing.T) {
 	ctx := context.Background()
@@ -97,7 +97,7 @@ func TestTwoStores(t *testing.T) {
 			t.Errorf("%s cleared: %+v, %v", filter, f.Stats(), err)
 		}
 	}
-	// Two daemons whose own stores know nothing of each other give no id twice.
+	// Two daemons whose own stores know nothing of each other assign no id twice.
 	b, _, _ := opened(t, o)
 	ids := map[int]string{}
 	for _, f := range []*engine.Filter{
@@ -109,7 +109,7 @@ func TestTwoStores(t *testing.T) {
 		}
 		ids[f.ID] = f.Name
 	}
-	// Of one name, or one id, the daemon's own is served.
+	// Of two filters with one name, or one id, the daemon's own is served.
 	go a.Follow(t.Context())
 	create(t, b, spec(1, "another", "mysql"))
 	create(t, b, spec(0, "own", "mysql"))
@@ -128,7 +128,7 @@ func TestTwoStores(t *testing.T) {
 	}
 }
 
-// Beside Redis too: what one daemon makes in either store, another one serves.
+// The same beside Redis: a filter that one daemon makes in either store is served by another one.
 func TestBesideRedis(t *testing.T) {
 	ctx := context.Background()
 	server, cache := mysqltest.Start(t), redistest.Start(t)
@@ -175,7 +175,7 @@ func TestBesideRedis(t *testing.T) {
 	}
 }
 
-// Without another store a filter that names one is refused, and the others are as they were.
+// Without another store, a filter that names one is refused, and other filters are not affected.
 func TestNoneBeside(t *testing.T) {
 	s := Join(openMain(t), nil, slog.New(slog.DiscardHandler))
 	defer s.Close()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFree: an address is one test's until it ends, whether a server listens there or not.
+// TestFree checks that an address belongs to a test until that ends, whether or not a server listens.
 func TestFree(t *testing.T) {
 	t.Parallel()
 	var addr string

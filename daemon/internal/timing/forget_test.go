@@ -7,7 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// What is forgotten is new at once, and new once; what has expired is not there to forget.
+// A forgotten key is new at once, and new once; an expired key cannot be forgotten.
 func TestForget(t *testing.T) {
 	table, h := newTable(t)
 	add(t, table, keys(0, 100), time.Minute)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A million keys: what they take, and that it is given back.
+// A million keys: the memory that they use, and that it is given back.
 func TestNoRaceMemory(t *testing.T) {
 	const n = 1_000_000
 	table, h := newTable(t)
@@ -44,8 +44,8 @@ func TestNoRaceMemory(t *testing.T) {
 	}
 }
 
-// Growth leaves out what has expired, so that a table through which many keys pass does
-// not outgrow those that live.
+// Growth leaves out expired keys, so that a table through which many keys pass does not
+// outgrow its live keys.
 func TestNoRaceGrowthFreesWhatHasExpired(t *testing.T) {
 	table, h := newTable(t)
 	largest := uint64(0)

@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// The system allows a process some 65,000 mappings: many filters must not come near it,
-// as a table that gets no memory ends the daemon.
+// The system allows a process some 65,000 mappings: many filters must not come near that limit,
+// because a table that gets no memory ends the daemon.
 func TestNoRaceFewMappings(t *testing.T) {
 	const tables = 40
 	before := mappings(t)
@@ -25,7 +25,7 @@ func TestNoRaceFewMappings(t *testing.T) {
 	for i := range 2 * tables {
 		table := New(SystemClock())
 		all = append(all, table)
-		for _, n := range []int{3000, 10_000, 20_000} { // made, and made larger
+		for _, n := range []int{3000, 10_000, 20_000} { // created, and then grown
 			keys := make([]bloom.Hash, n)
 			for i := range keys {
 				keys[i] = bloom.Hash{Hi: rng.Uint64(), Lo: rng.Uint64()}

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 )
 
-// hands is a Clock that goes when it is told.
+// hands is a Clock that moves only when it is told to.
 type hands struct{ elapsed, wall atomic.Int64 } // nanoseconds, milliseconds
 
 func (h *hands) clock() Clock {
@@ -78,7 +78,7 @@ func TestSeenUntilTheDeadlineAndNotAtIt(t *testing.T) {
 			t.Fatal("not new")
 		}
 		h.pass(expire - time.Millisecond)
-		// A hit renews nothing, nor does another expire change the deadline.
+		// A hit renews nothing, and a different expire does not change the deadline.
 		for _, other := range []time.Duration{expire, time.Millisecond, 10 * expire} {
 			if add(t, table, k, other) != 0 {
 				t.Errorf("%v: new a millisecond before it expires", expire)
@@ -119,7 +119,7 @@ func TestTheMachinesClockIsNotAsked(t *testing.T) {
 	}
 }
 
-// The table against a map, through growth, expiry and sweeps.
+// The table is compared with a map, through growth, expiry and sweeps.
 func TestNoRaceAgainstAMap(t *testing.T) {
 	table, h := newTable(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -195,7 +195,7 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 
 func less(a, b bloom.Hash) bool { return a.Hi < b.Hi || a.Hi == b.Hi && a.Lo < b.Lo }
 
-// Of many callers with the same new keys, also at the moment in which they expire, one
+// When many callers add the same new keys, even at the moment when they expire, one caller
 // gets each.
 func TestExactlyOnce(t *testing.T) {
 	table, h := newTable(t)
@@ -250,7 +250,7 @@ func TestPutAndAdvance(t *testing.T) {
 	if table.Has(k, fresh); fresh[0] || !fresh[1] || !fresh[2] || fresh[3] {
 		t.Errorf("fresh: %v", fresh)
 	}
-	if err := table.Put(Entry{Key: k[3], Until: now - 5}); err != nil { // the later of two in a journal
+	if err := table.Put(Entry{Key: k[3], Until: now - 5}); err != nil { // the later of two entries in a journal
 		t.Fatal(err)
 	}
 	table.Advance(now - 100)
@@ -318,7 +318,7 @@ func BenchmarkAdd(b *testing.B) {
 				}
 			}
 			fill()
-			for half := batch[:500]; b.Loop(); { // half of a batch is of the batch before
+			for half := batch[:500]; b.Loop(); { // half of a batch is from the batch before
 				copy(batch[500:], half)
 				for i := range half {
 					half[i] = bloom.Hash{Hi: rnd.Uint64(), Lo: rnd.Uint64()}

@@ -1,5 +1,5 @@
 // Package alwaysnew is a kind of filter that remembers nothing: every item is new, in every
-// call. It is of no use but to show what a kind needs; the daemon is built with it in a test.
+// call. It only serves to show what a kind needs; a test builds the daemon with it.
 package alwaysnew
 
 import (
@@ -25,8 +25,9 @@ func Kind() kind.Kind {
 	}
 }
 
-// memory is what does not change in a filter. Its file is seed, generation, and the first
-// journal segment that is not covered, of 8 bytes each, and their CRC-32C.
+// memory is the part of a filter that does not change. Its file consists of the seed, the
+// generation, and the first journal segment that is not covered, 8 bytes each, and their
+// CRC-32C.
 type memory struct{ seed, generation, every uint64 }
 
 func every(spec engine.Spec) uint64 {

@@ -1,6 +1,6 @@
 // Command greeter is a second program of ours, for tests: a daemon that says hello. It
-// shows that the chassis of programs, the units and the toolkit are for any program, and
-// not for the filter alone.
+// shows that the chassis of programs, the units and the toolkit work for any program, not
+// only for the filter.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// broken, when not "", is set by the linker: the daemon then is never ready.
+// broken is set by the linker. Unless it is "", the daemon is never ready.
 var broken string
 
 func greeter() systemd.Program {
@@ -113,7 +113,7 @@ func newServe() *cobra.Command {
 }
 
 func serve(ctx context.Context, s settings) error {
-	signal.Ignore(syscall.SIGHUP) // there is nothing to read again
+	signal.Ignore(syscall.SIGHUP) // there is nothing to reload
 	sockets, err := listen.Open(listen.Options{Program: "greeter", Address: s.Listen, Log: slog.Default()})
 	if err != nil {
 		return err

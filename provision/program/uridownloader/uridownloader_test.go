@@ -64,7 +64,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What the settings want of the system depends on what the host runs.
+// What the settings require of the system depends on what the host runs.
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	for settings, want := range map[string][3]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// answers is a daemon that takes filter requests alone.
+// answers is a daemon that accepts only filter requests.
 type answers struct {
 	t      *testing.T
 	filter string

@@ -56,7 +56,7 @@ func TestAccepted(t *testing.T) {
 
 const itemText = `"https://www.example.com/a/rather/ordinary/path/of/a/page?n=00000000"`
 
-// BenchmarkCompression answers 10,000 items, all new, of which each is 67 bytes.
+// BenchmarkCompression compresses an answer with 10,000 items of 67 bytes each, all new.
 func BenchmarkCompression(b *testing.B) {
 	list := slices.Repeat([]string{itemText}, 10_000)
 	answer := []byte(`{"uri_list":[` + strings.Join(list, ",") + `],"total":10000,"duplicates":0}`)

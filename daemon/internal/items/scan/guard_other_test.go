@@ -4,5 +4,5 @@ package scan
 
 import "testing"
 
-// guarded is memory whose end is only that of a slice here.
+// guarded returns memory that only the end of the slice bounds on this system.
 func guarded(*testing.T) []byte { return make([]byte, 4096) }

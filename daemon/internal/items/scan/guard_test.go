@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// guarded is memory behind which a read faults.
+// guarded returns memory; a read past its end faults.
 func guarded(t *testing.T) []byte {
 	t.Helper()
 	size := os.Getpagesize()

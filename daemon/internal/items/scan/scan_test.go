@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// plainRunBytes is plainRunGo a byte at a time.
+// plainRunBytes does what plainRunGo does, one byte at a time.
 func plainRunBytes(body []byte, pos int, dst []Span, most int) (count, end int) {
 	for count < len(dst) {
 		i := pos + 1
@@ -34,8 +34,8 @@ func plainRunBytes(body []byte, pos int, dst []Span, most int) (count, end int) 
 	return count, end
 }
 
-// checkRun compares the scanners on what begins with a quote at body[0]: with room
-// behind the body all take the same; without, a scanner may leave the end of it.
+// checkRun compares the scanners on a body that begins with a quote at body[0]. With room after
+// the body, all accept the same; without it, a scanner may leave the end of the body.
 func checkRun(t *testing.T, body []byte, spans, most int) {
 	t.Helper()
 	show := func(count, end int, dst []Span) string { return fmt.Sprint(count, end, dst[:count]) }
@@ -74,7 +74,7 @@ func TestPlainRun(t *testing.T) {
 		}
 		checkRun(t, []byte(`"`+text), 3, math.MaxInt)
 	}
-	// Every byte at every place of a vector and a word.
+	// Every byte at every position of a vector and a word.
 	for c := range 256 {
 		for at := range 70 {
 			text := bytes.Repeat([]byte{'z'}, 80)
@@ -122,7 +122,7 @@ func TestTextEnd(t *testing.T) {
 	}
 }
 
-// TestScanStaysInside has the body end where the memory that may be read ends.
+// TestScanStaysInside places the body at the very end of the readable memory.
 func TestScanStaysInside(t *testing.T) {
 	page := guarded(t)
 	for n := 2; n < 200; n++ {
@@ -140,7 +140,7 @@ func TestScanStaysInside(t *testing.T) {
 		for _, run := range runners() {
 			run.f(body, 0, make([]Span, 100), math.MaxInt)
 		}
-		for _, end := range []string{`"`, `",`, `", `} { // where a separator would go on
+		for _, end := range []string{`"`, `",`, `", `} { // where a separator would continue
 			text := bytes.Repeat([]byte{'a'}, n)
 			text[0] = '"'
 			copy(text[max(n-len(end), 1):], end)

@@ -28,15 +28,15 @@ func TestVectors(t *testing.T) {
 		{"FNV-1a", "", 0x811c9dc5},
 		{"MurmurHash3", "hello", 0xcbd8a7b341bd9b02},
 		{"XXH3", "", 0x2d06800538d394c2},
-		// By hand: ((1·6 + ...)): h = 97, then 97 + 5·97 + 98.
+		// By hand: h = 97, then 97 + 5·97 + 98.
 		{"multiplicative", "ab", 6*97 + 98},
 	} {
 		if got := function(t, v.name).Sum([]byte(v.item)); got != v.want {
 			t.Errorf("%s of %q: got %x, want %x", v.name, v.item, got, v.want)
 		}
 	}
-	// The salts are those of docs/salted.md: the number as four bytes before the item. So say
-	// md5sum and sha1sum of four zeroes, whose bytes are read as little-endian here.
+	// The salts are those of docs/salted.md: the number as four bytes before the item. The values
+	// are what md5sum and sha1sum print for four zero bytes, read as little-endian here.
 	if got := saltedMD5(0, nil); fmt.Sprintf("%016x", got) != "3277294384ffd3f1" {
 		t.Errorf("MD5 of four zeroes: got %016x", got)
 	}
@@ -56,8 +56,9 @@ func function(t *testing.T, name string) Function {
 	return Function{}
 }
 
-// What is known of the functions shows: XXH3 and MurmurHash3 are as good as ideal on any input,
-// and BP, which has but the last bytes in it, takes everything for seen where they are the same.
+// The measurement shows the known properties of the functions: XXH3 and MurmurHash3 are as good as
+// ideal on any input; BP, which depends only on the last bytes, reports everything as seen where
+// those are the same.
 func TestQualityOfKnownFunctions(t *testing.T) {
 	t.Parallel()
 	inputs := []Input{Letters(20_000), Digits(20_000)}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// sentItems are those of a request, as a server reads them.
+// sentItems are the items of a request as a server reads them.
 func sentItems(t *testing.T, p Protocol, request []byte) []string {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
@@ -89,7 +89,7 @@ func take(t *testing.T, s source, n int) (items []string, duplicates int) {
 	return sentItems(t, Text, r.whole()), duplicates
 }
 
-// The share is exact whatever the batch, and duplicates are of what is remembered for certain.
+// The share is exact for any batch size, and duplicates are only of items certainly remembered.
 func TestShareOfDuplicatesIsExact(t *testing.T) {
 	for _, share := range []float64{0, 0.1, 1.0 / 3, 0.5, 0.99, 1} {
 		for _, batch := range []int{1, 7, 100} {
@@ -105,7 +105,7 @@ func TestShareOfDuplicatesIsExact(t *testing.T) {
 			for round := range 200 {
 				items, duplicates := take(t, g, batch)
 				sum, total = sum+duplicates, total+batch
-				remembered := round%3 != 1 // that of others is not certain
+				remembered := round%3 != 1 // of the other rounds it is not certain
 				for _, item := range items {
 					if len(item) != 66 {
 						t.Fatalf("%q has %d bytes", item, len(item))
@@ -172,7 +172,7 @@ func TestInputGoesInOrderAndBeginsAgain(t *testing.T) {
 	}
 }
 
-// shrinking is a file that is empty when it is read again.
+// shrinking is a file that is empty when it is read a second time.
 type shrinking struct{ *strings.Reader }
 
 func (s shrinking) Seek(int64, int) (int64, error) { return s.Reader.Seek(0, io.SeekEnd) }

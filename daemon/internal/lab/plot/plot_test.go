@@ -46,7 +46,7 @@ func TestSVGIsWellFormed(t *testing.T) {
 			texts += string(token) + "\n"
 		}
 	}
-	if counts["circle"] != 4 { // three points, and the one of the legend
+	if counts["circle"] != 4 { // three points, and the one in the legend
 		t.Errorf("got %d dots, want 4", counts["circle"])
 	}
 	for _, want := range []string{"a < b & c", "notes", "time", "rate", "one", "same place", "points", "line", "prefers-color-scheme: dark"} {
@@ -96,7 +96,7 @@ func TestFilesThatAreNoPictures(t *testing.T) {
 	}
 }
 
-// What a logarithm or an empty range cannot show moves no scale and is drawn within the plane.
+// A value that a logarithm or an empty range cannot show moves no scale and is drawn inside the plane.
 func TestScales(t *testing.T) {
 	c := Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: []Series{{Points: []Point{{X: 10, Y: 0}, {X: 100, Y: math.NaN()}, {X: 1000, Y: 5}}}}}
 	x, y := c.scales()
@@ -115,7 +115,7 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// An axis begins where it is told, unless a value is below.
+// An axis begins where it is told to, unless a value is lower.
 func TestAxisBegins(t *testing.T) {
 	c := Chart{X: Axis{From: 40}, Y: Axis{From: 40}, Series: []Series{{Points: []Point{{X: 50, Y: 5}, {X: 125, Y: 50}}}}}
 	if x, y := c.scales(); x.low != 40 || y.low != 5 || x.ticks()[0] != 40 {
@@ -133,7 +133,7 @@ func TestNumbersOfTicks(t *testing.T) {
 	}
 }
 
-// A name stays clear of every point, whichever letters it has: it is written from its near end on.
+// A name hides no point, whatever its letters: its text is anchored at the end next to its point.
 func TestNamesHideNoPoints(t *testing.T) {
 	var points []Point
 	for i := range 8 {
@@ -156,7 +156,7 @@ func TestNamesHideNoPoints(t *testing.T) {
 	}
 }
 
-// names is a canvas that notes where texts are, in a font whose capitals are wide.
+// names is a canvas that records where texts are, in a font whose capitals are wide.
 type names struct {
 	canvas
 	boxes [][4]float64

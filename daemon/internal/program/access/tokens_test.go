@@ -66,7 +66,7 @@ func TestNoTokensNoQuestions(t *testing.T) {
 	}
 }
 
-// With a token in the header the body is not waited for.
+// With a token in the header, the answer does not wait for the body.
 func TestWrongTokenIsAnsweredBeforeTheBody(t *testing.T) {
 	r := apitest.New(t, apitest.WithTokens)
 	a := apitest.Raw("POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")(r)

@@ -39,7 +39,7 @@ func TestToJournal(t *testing.T) {
 	for value, is := range map[string]bool{
 		"":                                       false,
 		fmt.Sprintf("%d:%d", stat.Dev, stat.Ino): true,
-		fmt.Sprintf("%d:%d", stat.Dev, stat.Ino+1): false, // inherited, and standard error sent elsewhere
+		fmt.Sprintf("%d:%d", stat.Dev, stat.Ino+1): false, // inherited, but standard error goes elsewhere
 	} {
 		t.Setenv("JOURNAL_STREAM", value)
 		if ToJournal(f) != is {

@@ -2,10 +2,10 @@ package configs
 
 import "fmt"
 
-// AlwaysNew is what a filter of the kind always_new is made with.
+// AlwaysNew has the parameters of a filter of the kind always_new.
 type AlwaysNew struct {
-	// Every is which item of a call is called seen all the same: 3 is every third one, at
-	// most 1000. 0: none.
+	// Every says which items of a call are reported as seen all the same: 3 means every third
+	// one. At most 1000. 0: none.
 	Every uint64 `yaml:"every"`
 }
 

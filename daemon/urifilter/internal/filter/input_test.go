@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// batches takes all batches of r; their data is copied.
+// batches reads all batches of r; their data is copied.
 func batches(t *testing.T, r io.Reader) ([]batch, error) {
 	t.Helper()
 	in := newInput(r)
@@ -64,7 +64,7 @@ func TestInputKeepsEveryByteAndCountsLines(t *testing.T) {
 	}
 }
 
-// A byte order mark is skipped at the start of the input only, wherever batches begin.
+// A byte order mark is skipped only at the start of the input, not at the start of each batch.
 func TestInputMarkWithinTheInput(t *testing.T) {
 	all, err := batches(t, strings.NewReader(strings.Repeat("a\n", batchLines)+"\ufeffb\nc\n"))
 	if !errors.Is(err, io.EOF) || len(all) != 2 {

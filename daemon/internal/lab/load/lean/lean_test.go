@@ -27,7 +27,7 @@ func post(path, body string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
 
-// One connection serves for answers of each form, one after the other.
+// One connection receives answers of each form, one after the other.
 func TestAnswersOfEachForm(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/length", func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func TestAnswersOfEachForm(t *testing.T) {
 	}
 }
 
-// answering serves one connection with a text, whatever is asked.
+// answering serves one connection and answers any request with text.
 func answering(t *testing.T, text string) *Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,7 +127,7 @@ func TestAnswersThatAreCutOrNone(t *testing.T) {
 	}
 }
 
-// A server may refuse a large body before it has read it, and close.
+// A server may refuse a large body before it has read it, and close the connection.
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	here, there := net.Pipe()
 	done := make(chan struct{})
@@ -146,7 +146,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	<-done
 }
 
-// halfClosed fails writes past the header, as a socket does whose other side is closed.
+// halfClosed fails writes past the header, as a socket does when its other side is closed.
 type halfClosed struct{ net.Conn }
 
 func (h halfClosed) Write(p []byte) (int, error) {

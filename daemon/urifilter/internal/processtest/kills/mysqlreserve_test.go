@@ -10,7 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// Two daemons share a MariaDB. Each of the three is killed while callers reserve, commit and release.
+// Two daemons share a MariaDB. Each of the three processes is killed while callers reserve,
+// commit and release.
 func TestKill9ReservingMySQL(t *testing.T)       { kill9ReservingMySQL(t, 6) }
 func TestSystemKill9ReservingMySQL(t *testing.T) { kill9ReservingMySQL(t, 40) }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
-// A new tokens file is used after a reload, and one with a fault is not.
+// A new tokens file is used after a reload; a faulty one is not.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	m := processtest.NewManager(t)
@@ -68,7 +68,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A certificate that was renewed is used after a reload, and a broken one is not.
+// A renewed certificate is used after a reload; a broken one is not.
 func TestReloadCertificate(t *testing.T) {
 	t.Parallel()
 	m := processtest.NewManager(t)
