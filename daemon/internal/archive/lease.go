@@ -121,7 +121,7 @@ func (a *Archive) acquire(ctx context.Context, filter string) (*lease, error) {
 			err = l.settle(ctx)
 		}
 		if err != nil {
-			a.end(filter, ended{n, tidy})
+			a.end(filter, ended{n: n}) // not tidy: if the insert failed, n may be another's
 			return nil, err
 		}
 		return l, nil
