@@ -89,14 +89,15 @@ func tryWorkers(t *testing.T) {
 		t.Errorf("the log has %d attempts of w1 and %d of w2: want %d in all, some of each", one, two, many)
 	}
 
-	// A page is fetched at least once and stored exactly once: a worker can lose its lease while
-	// it fetches, and another then also fetches the page. Each such fetch is reported, by the
-	// worker that lost the lease or by a further attempt in the log.
+	// A page is fetched at least once and stored exactly once: a worker can lose its lease, or
+	// the shard of the host, while it fetches, and another then also fetches the page. Each such
+	// fetch is reported: by the worker, which has lost the lease or gives the task back, or by a
+	// further attempt in the log.
 	told := func() int {
 		_, logs := s.call(t, "GET", "/api/v1/jobs/news/logs", "")
 		lost := strings.Count(logs, "\n") - many
 		for _, host := range []string{"w1", "w2"} {
-			n, err := strconv.Atoi(l.Sh(t, host, metrics+"sed -n 's/^uridownloader_attempts_total.*lost\"} //p'"))
+			n, err := strconv.Atoi(l.Sh(t, host, metrics+`awk '/^uridownloader_attempts_total.*"(lost|given_back)"/ {n += $2} END {print n + 0}'`))
 			if err != nil {
 				t.Fatal(err)
 			}

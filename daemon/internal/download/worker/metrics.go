@@ -26,7 +26,7 @@ func newMetrics(registry prometheus.Registerer) metrics {
 		queued:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "queued_tasks", Help: "Tasks that are leased and wait for their host."}),
 		shards:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "held_shards", Help: "Shards of hosts that this worker holds."}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attempts_total",
-			Help: "Leases of tasks by result: done, retry (failed, and will be tried again), failed, given_back (not begun, or not ended in time at a stop), lost (the lease ended)."}, []string{"result"}),
+			Help: "Leases of tasks by result: done, retry (failed, and will be tried again), failed, given_back (not begun, or cut off by a stop or because the shard was lost), lost (the lease ended)."}, []string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "download_duration_seconds", Help: "Time that a download takes, of good and failed ones.", Buckets: prometheus.ExponentialBuckets(0.005, 3, 10)}),
 		errors:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "store_errors_total", Help: "Calls of the store that failed, by what they were for."}, []string{"call"}),
 	}
