@@ -55,7 +55,7 @@ func (a *Archive) Held(ctx context.Context, filter string) error {
 	if err != nil {
 		return a.named(err)
 	}
-	if last.held(now) {
+	if a.inUse(&last, now) {
 		return last.err()
 	}
 	return nil
@@ -76,9 +76,10 @@ func (a *Archive) end(filter string, e ended) {
 	a.ended[filter] = e
 }
 
-// heldByOther tells whether the lease is held, and not by work of this process that has
-// ended. Of such work the lease gets what is known of it: whether it was tidy.
-func (a *Archive) heldByOther(last *leaseDoc, now time.Time) bool {
+// inUse reports whether somebody works under the lease: it is held, and not by work of this
+// process that has ended.
+// For such work it sets last.Tidy to what the process knows.
+func (a *Archive) inUse(last *leaseDoc, now time.Time) bool {
 	if !last.held(now) {
 		return false
 	}
@@ -106,7 +107,7 @@ func (a *Archive) acquire(ctx context.Context, filter string) (*lease, error) {
 		if last, err = a.lastLease(ctx, filter); err != nil {
 			return nil, err
 		}
-		if a.heldByOther(&last, now) {
+		if a.inUse(&last, now) {
 			return nil, last.err()
 		}
 		n, tidy := last.N+1, last.N == 0 || last.Tidy

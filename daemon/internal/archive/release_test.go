@@ -31,6 +31,9 @@ func TestOwnLeaseIsNotWaitedFor(t *testing.T) {
 			if v.number != int64(i)+1 {
 				t.Errorf("version %s of writeback %d: a number was fenced", v.ID, i+1)
 			}
+			if err := failing.Held(context.Background(), "uri"); err != nil {
+				t.Errorf("Held of a lease without work: %v", err)
+			}
 			var held *LeaseError
 			if _, err := second.Writeback(context.Background(), spec("uri"), src, nil); !errors.As(err, &held) || held.Owner != "first:1" {
 				t.Fatalf("%v, want a *LeaseError that names first:1", err)
@@ -42,7 +45,7 @@ func TestOwnLeaseIsNotWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if failing.heldByOther(&last, time.Now()) {
+		if failing.inUse(&last, time.Now()) {
 			t.Errorf("lease %+v is called held", last) // the other has released it
 		}
 		r.noOrphans(second)
