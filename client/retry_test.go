@@ -125,9 +125,21 @@ func TestDoubtIsKept(t *testing.T) {
 		return true
 	})
 	c := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen))
+	reservation := strings.Repeat("5", 32)
 	for what, change := range map[string]func() error{
 		"filter": func() error { _, err := c.Filter(t.Context(), "uri", []string{"a"}); return err },
 		"forget": func() error { _, err := c.Forget(t.Context(), "uri", []string{"a"}); return err },
+		"near": func() error {
+			_, err := c.Near(t.Context(), "texts", []client.Document{{ID: "1", Text: "a text"}})
+			return err
+		},
+		"reserve": func() error {
+			_, err := c.Reserve(t.Context(), "uri", []string{"a"}, time.Minute)
+			return err
+		},
+		"commit":  func() error { _, err := c.Commit(t.Context(), "uri", reservation, nil); return err },
+		"release": func() error { _, err := c.Release(t.Context(), "uri", reservation, nil); return err },
+		"create":  func() error { _, _, err := c.CreateFilter(t.Context(), "new", client.FilterSpec{}); return err },
 	} {
 		calls.Store(0)
 		err := change()
@@ -165,7 +177,13 @@ func TestLookingLeavesNoDoubt(t *testing.T) {
 		_, _, put := c.CreateFilter(t.Context(), "new", client.FilterSpec{})
 		_, forget := c.Forget(t.Context(), "uri", []string{"a"})
 		_, near := c.Near(t.Context(), "texts", documents)
-		for i, err := range []error{put, forget, near} {
+		_, clear := c.ClearFilter(t.Context(), "uri")
+		_, writeback := c.Writeback(t.Context(), "uri")
+		_, restore := c.Restore(t.Context(), "uri", "")
+		reservation := strings.Repeat("5", 32)
+		_, commit := c.Commit(t.Context(), "uri", reservation, nil)
+		_, release := c.Release(t.Context(), "uri", reservation, []string{"a"})
+		for i, err := range []error{put, forget, near, clear, writeback, restore, commit, release, c.DropFilter(t.Context(), "uri")} {
 			if !client.InDoubt(err) {
 				t.Errorf("change %d: got %v, which is no doubt", i, err)
 			}

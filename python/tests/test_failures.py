@@ -237,6 +237,28 @@ class FailureTest(unittest.TestCase):
         for do, argument in ((client.filter, "a"), (client.forget, "a"), (client.near, ("1", "some text"))):
             proxy.cut(HOLD, times=1)
             self.raises(InDoubtError, "timeout", 0, do, "uri", [argument])
+        reservation = "5" * 32
+        for change in (
+            lambda: client.reserve("uri", ["a"], 60),
+            lambda: client.commit("uri", reservation),
+            lambda: client.release("uri", reservation, ["a"]),
+            lambda: client.create_filter("doubtful"),
+            lambda: client.clear_filter("doubtful", confirm="doubtful"),
+            lambda: client.drop_filter("doubtful", confirm="doubtful"),
+        ):
+            proxy.cut(HOLD, times=1)
+            self.raises(InDoubtError, "timeout", 0, change)
+
+    def test_commit_lost_then_refused(self) -> None:
+        """The answer to a repeated commit does not say what became of the first."""
+        self.client(self.daemon.url).create_filter("committed", kind="exact")
+        proxy, client = self.proxied(patience=60.0)
+        admin = self.client(self.daemon.url)
+        reservation = admin.reserve("committed", ["a"], 60)["reservation"]
+        proxy.cut(CUT_ANSWER, times=1)
+        proxy.after_cut = lambda: admin.drop_filter("committed", confirm="committed")
+        err = self.raises(InDoubtError, "connection_lost", 0, client.commit, "committed", reservation)
+        self.assertEqual(getattr(err.__cause__, "error_code", ""), "unknown_filter")
 
     def test_part_of_a_list(self) -> None:
         """What was new in the batches before the one that failed is not lost."""
