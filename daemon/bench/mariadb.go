@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,8 +89,8 @@ func startMariaDB(s settings) (db mariaDB, err error) {
 		return db, err
 	}
 	for range 600 {
-		if _, err := os.Stat(db.socket); err == nil {
-			return db, nil
+		if conn, err := net.Dial("unix", db.socket); err == nil {
+			return db, conn.Close()
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
