@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/chaos/wallclock"
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
@@ -71,7 +72,7 @@ func Run(t testing.TB, o Options) {
 	}
 	var err error
 	fmt.Fprintf(o.Out, "chaos: seed %d, %s of %s, faults %s\n", o.Seed, o.Duration, strings.Join(o.Stores, ", "), strings.Join(o.Faults, ", "))
-	if c.binary, c.module, err = build(t.TempDir(), c.has("clock")); err != nil {
+	if c.binary, c.module, err = wallclock.Build(t.TempDir(), c.has("clock")); err != nil {
 		t.Fatal(err)
 	}
 	// Ctrl-C ends the campaign; what has happened so far is judged.

@@ -3,119 +3,31 @@
 package chaos
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+	"slices"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/chaos/wallclock"
+	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
-// clockVariable names the file with the number of seconds by which a daemon's wall clock is off.
-const clockVariable = "CHAOS_CLOCK"
+// recordedWithin is how long a daemon may take to record that its clock was set, on a busy
+// machine: it looks once a second.
+const recordedWithin = 5 * time.Second
 
-// build compiles the program into dir. With steps, its wall clock can be set: it gets a package
-// time whose Now adds what a file says, and follows that file. Otherwise the program does not differ; timers and the
-// monotonic clock are left alone.
-func build(dir string, steps bool) (binary, module string, err error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cr-clawer/urifilter").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("find the module: %w", err)
-	}
-	module = strings.TrimSpace(string(out))
-	binary = filepath.Join(dir, "urifilter")
-	args := []string{"build", "-o", binary}
-	if steps {
-		overlay, err := writeOverlay(dir, module)
-		if err != nil {
-			return "", "", err
-		}
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.Command("go", append(args, "./daemon/urifilter")...)
-	cmd.Dir = module
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return "", "", fmt.Errorf("build: %w\n%s", err, said)
-	}
-	return binary, module, nil
+// setClock sets by how much the wall clock of a daemon is off, which is step more than before.
+func (d *daemon) setClock(off, step time.Duration) error {
+	d.mu.Lock()
+	d.stepped = append(d.stepped, history.Step{At: d.since(), By: max(step, -step)})
+	d.mu.Unlock()
+	return wallclock.Set(d.clock, off)
 }
 
-const (
-	nowIs = "\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {"
-	nowBe = "\tsec, nsec, mono := runtimeNow()\n\tsec += WallStep.Load()\n\tif mono == 0 {"
-
-	stepSource = `package time
-
-import "sync/atomic"
-
-// WallStep is added to the wall clock, in seconds.
-var WallStep atomic.Int64
-`
-	followSource = `package main
-
-import (
-	"os"
-	"strconv"
-	"time"
-)
-
-func init() {
-	follow := func() {
-		text, _ := os.ReadFile(os.Getenv("` + clockVariable + `"))
-		if step, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			time.WallStep.Store(step)
-		}
+// countSteps notes the steps of the clock that a restart may count as time that has passed: those
+// that the daemon may not have recorded before it ended at from. A step back counts, too: it
+// undoes what a step forward hid.
+func (d *daemon) countSteps(from time.Duration) {
+	d.stepped = slices.DeleteFunc(d.stepped, func(s history.Step) bool { return s.At < from-recordedWithin })
+	for _, s := range d.stepped {
+		d.steps = append(d.steps, history.Step{At: d.since(), By: s.By})
 	}
-	follow()
-	go func() {
-		for range time.Tick(20 * time.Millisecond) {
-			follow()
-		}
-	}()
-}
-`
-)
-
-// writeOverlay writes the files that replace others in the build, and their list.
-func writeOverlay(dir, module string) (string, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		return "", err
-	}
-	library := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
-	source, err := os.ReadFile(filepath.Join(library, "time.go"))
-	if err != nil {
-		return "", err
-	}
-	if strings.Count(string(source), nowIs) != 1 {
-		return "", fmt.Errorf("%s/time.go is not as expected: no clock can be set", library)
-	}
-	replaced := map[string]string{}
-	for target, text := range map[string]string{
-		filepath.Join(library, "time.go"):                        strings.Replace(string(source), nowIs, nowBe, 1),
-		filepath.Join(library, "wallstep.go"):                    stepSource,
-		filepath.Join(module, "daemon/urifilter/followclock.go"): followSource,
-	} {
-		file := filepath.Join(dir, filepath.Base(target))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-		replaced[target] = file
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(dir, "overlay.json")
-	return name, os.WriteFile(name, list, 0o600)
-}
-
-// setClock steps the wall clock of a daemon, by a rename, so that no half of a file is read.
-func (d *daemon) setClock(step time.Duration) error {
-	next := d.clock + ".next"
-	if err := os.WriteFile(next, fmt.Appendf(nil, "%d", int64(step.Seconds())), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, d.clock)
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/chaos/wallclock"
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
@@ -40,7 +41,9 @@ type daemon struct {
 	life     int
 	down     time.Duration // how long it stays down the next time
 	downs    []history.Down
-	own      int // ends that nobody had asked for
+	stepped  []history.Step // of the clock; At is when it was set
+	steps    []history.Step // that restarts may have counted
+	own      int            // ends that nobody had asked for
 	finished bool
 }
 
@@ -79,6 +82,7 @@ func (d *daemon) supervise() {
 		d.mu.Lock()
 		// What it wrote last may be a second old, and it takes time to start.
 		d.downs = append(d.downs, history.Down{From: from - time.Second, To: d.since() + time.Second})
+		d.countSteps(from)
 		d.mu.Unlock()
 	}
 }
@@ -92,7 +96,7 @@ func (d *daemon) begin() (*exec.Cmd, error) {
 	cmd := d.net.command(d.binary, "serve", "--listen", d.addr, "--data-dir", filepath.Join(d.dir, "data"))
 	cmd.Env = append(os.Environ(), d.env...)
 	if d.clock != "" {
-		cmd.Env = append(cmd.Env, clockVariable+"="+d.clock)
+		cmd.Env = append(cmd.Env, wallclock.Variable+"="+d.clock)
 	}
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the campaign

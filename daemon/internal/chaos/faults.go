@@ -84,7 +84,8 @@ func breakLink(ctx context.Context, p *proxy, e event) {
 // expire.
 const mostOff = 30 * 24 * time.Hour
 
-// stepClock sets a daemon's wall clock, seconds or hours from where it was.
+// stepClock sets a daemon's wall clock, seconds or hours from where it was. Two seconds are the
+// least: the daemon need not record a step of up to one.
 func stepClock(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
 	release := n.hold("clock " + d.name)
@@ -92,7 +93,7 @@ func stepClock(ctx context.Context, n *nemesis, e event) bool {
 		return false
 	}
 	defer release()
-	step := e.length.Truncate(time.Second)
+	step := 2*time.Second + e.length.Truncate(time.Second)
 	if e.target%3 == 0 {
 		step *= 24 * 60
 	}
@@ -105,13 +106,9 @@ func stepClock(ctx context.Context, n *nemesis, e event) bool {
 		off, step = 0, -n.wall[d.name]
 	}
 	n.wall[d.name] = off
-	if n.store == "embedded" {
-		// A step forward counts as time passed if the daemon is down, or goes down before it has
-		// recorded the step; a step back undoes what a step forward hid.
-		n.steps = append(n.steps, history.Step{At: n.elapsed(), By: max(step, -step)})
-	}
+	n.faults = append(n.faults, history.Fault{Name: "clock stepped by " + step.String(), Target: d.name, From: n.elapsed(), To: n.elapsed()})
 	n.mu.Unlock()
-	if err := d.setClock(off); err != nil {
+	if err := d.setClock(off, step); err != nil {
 		return false
 	}
 	pause(ctx, e.length/8)

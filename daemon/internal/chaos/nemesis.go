@@ -77,7 +77,6 @@ type nemesis struct {
 	mu     sync.Mutex
 	faults []history.Fault
 	losses []history.Loss
-	steps  []history.Step
 	wall   map[string]time.Duration // how far the clocks of daemons are off
 }
 

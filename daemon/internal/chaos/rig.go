@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/chaos/wallclock"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
@@ -118,7 +119,7 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 		}
 		if r.campaign.has("clock") {
 			d.clock = filepath.Join(d.dir, "clock")
-			if err := d.setClock(0); err != nil {
+			if err := wallclock.Set(d.clock, 0); err != nil {
 				return nil, err
 			}
 		}

@@ -241,11 +241,11 @@ func (r *round) judge() *history.Report {
 		}
 	}
 	if n := r.nemesis; n != nil {
-		h.Faults, h.Losses, h.Steps = n.faults, n.losses, n.steps
+		h.Faults, h.Losses = n.faults, n.losses
 	}
 	if r.store == "embedded" && r.rig != nil {
 		for _, d := range r.rig.daemons {
-			h.Downs = append(h.Downs, d.downs...)
+			h.Downs, h.Steps = append(h.Downs, d.downs...), append(h.Steps, d.steps...)
 		}
 	}
 	return history.Check(h)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/chaos/wallclock"
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
 )
 
@@ -268,7 +269,7 @@ func TestSystemSplitBrain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	binary, _, err := build(t.TempDir(), false)
+	binary, _, err := wallclock.Build(t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
