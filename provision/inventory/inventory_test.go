@@ -182,6 +182,11 @@ func TestFaults(t *testing.T) {
 		{"hosts: [{name: a}]\nfleet: {batch: 0%}\n", "fleet.batch"},
 		{"hosts: [{name: a}]\nrelease: {keep: 1}\n", "release.keep: 1: want 2 or more"},
 		{"hosts: [{name: a}]\nredis: {maxmemory: lots}\n", "redis.maxmemory"},
+		{"hosts: [{name: a}]\nredis: {maxmemory: 0}\n", "redis.maxmemory"},
+		{"hosts: [{name: a}]\nredis: {bind: [10.0.0.1, 0.0.0.0]}\n", `redis.bind[1]: "0.0.0.0": that is every address`},
+		{"hosts: [{name: a}]\nmysql: {bind: [db.internal]}\n", `mysql.bind[0]: "db.internal": want an IP address`},
+		{"hosts: [{name: a}]\nmongodb: {unit: 'a:b'}\n", "mongodb.unit"},
+		{"hosts: [{name: a}]\nservice: {user: a23456789012345678901234567890ab}\n", "service.user"},
 		{"hosts: [{name: a}]\npackages: {proxy: 'http://u:secret@p:1'}\n", "packages.proxy: it holds a user"},
 	} {
 		dir := t.TempDir()

@@ -78,7 +78,7 @@ func sections() []string { return []string{SectionFilter, SectionDownloader} }
 
 func (s Service) validate(f *faults, prefix string) {
 	for key, name := range map[string]string{"user": s.User, "group": s.Group} {
-		f.matches(prefix+key, name, accountPattern, "a name of a-z, 0-9, _ and -, 32 at most")
+		f.matches(prefix+key, name, accountPattern, "a name of a-z, 0-9, _ and -, 31 at most")
 		if name == "root" {
 			f.add(prefix+key, "root: want an account that may do less")
 		}

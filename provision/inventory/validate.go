@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/provision/crontab"
 )
 
@@ -43,11 +44,11 @@ func (f *faults) matches(key, value, pattern, want string) {
 const byTimer = "timer"
 
 const (
-	accountPattern = `^[a-z_][a-z0-9_-]{0,31}$`
+	accountPattern = `^[a-z_][a-z0-9_-]{0,30}$`
 	packagePattern = `^[a-z0-9][a-z0-9+.-]*$`
-	unitPattern    = `^[A-Za-z0-9][A-Za-z0-9@_.:-]*$`
+	unitPattern    = `^[A-Za-z0-9][A-Za-z0-9@._-]*$`
 	memoryPattern  = `^([0-9]+[KMGT]?|[0-9]{1,2}%|100%)$`
-	redisPattern   = `^[0-9]+([kmg]b?)?$`
+	redisPattern   = `^(?i)[1-9][0-9]*(b|kb?|mb?|gb?)?$`
 	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`
 )
 
@@ -236,9 +237,9 @@ func (m MongoDB) validate(f *faults) {
 }
 
 func (f *faults) binds(key string, all []string) {
-	for n, address := range all {
-		if !plainAddress(address) {
-			f.add(fmt.Sprintf("%s[%d]", key, n), "%q: want an IP address", address)
+	for n, one := range all {
+		if _, wrong := address.Bind([]string{one}); len(wrong) > 0 {
+			f.add(fmt.Sprintf("%s[%d]", key, n), "%s", strings.TrimPrefix(wrong[0], "bind "))
 		}
 	}
 }

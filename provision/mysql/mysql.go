@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -73,9 +72,6 @@ func (s *Server) Steps(packages *apt.System) []step.Step {
 
 // bind returns the value of bind_address.
 func (s *Server) bind() string {
-	if slices.ContainsFunc(s.options.Bind, func(b string) bool { return b == "0.0.0.0" || b == "::" }) {
-		return strings.Join(s.options.Bind, ",")
-	}
 	return strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")
 }
 
@@ -139,7 +135,7 @@ func (s *Server) fits(ctx context.Context, h host.Host) error {
 	case before(10, 5):
 		return fmt.Errorf("MariaDB %d.%d: filters need 10.5 or later\nhint: a newer release of the system has it", major, minor)
 	case before(10, 11) && strings.Contains(s.bind(), ","):
-		return fmt.Errorf("MariaDB %d.%d listens on one address or on all of them, not on %s\nhint: mysql.bind: ['0.0.0.0'] in the inventory, and a firewall; or a newer release of the system", major, minor, s.bind())
+		return fmt.Errorf("MariaDB %d.%d cannot listen on %s: only 10.11 and later take a list of addresses\nhint: a newer release of the system has it; without mysql.bind in the inventory it serves this host alone", major, minor, s.bind())
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -29,6 +30,30 @@ func (a answers) Call(_ context.Context, method, path, body string) (program.Ans
 		a.t.Errorf("unexpected call: %s %s %s", method, path, body)
 	}
 	return a.say(call.Items[0]), nil
+}
+
+// TestWhatFilterIsProbed: a healthy daemon must not be taken for one that fails because none of its filters accepts a plain item.
+func TestWhatFilterIsProbed(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string]string{
+		"":                             "",
+		"{name: texts, kind: simhash}": "",
+		"{name: times, kind: timing}":  "",
+		"{name: times, kind: timing, expire: 1h}":                                              "times",
+		"{name: texts, kind: simhash}, {name: times, kind: timing}, {name: jobs, kind: exact}": "jobs",
+		"{name: jobs, kind: exact}, {name: more, kind: exact}, {name: uri}, {name: uri2}":      "uri",
+	} {
+		c, err := configs.Parse("test", []byte("filters: ["+settings+"]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+		if got := probed(c); got != want {
+			t.Errorf("%s: %q, want %q", settings, got, want)
+		}
+	}
 }
 
 func TestWhatADaemonIsAsked(t *testing.T) {

@@ -47,16 +47,18 @@ func parse(name string, text []byte) (program.Settings, error) {
 }
 
 // probed returns the filter that a probe asks: the first one of fixed size, because one more
-// item in it does not matter.
-func probed(c configs.Config) string {
-	specs := c.Specs()
-	for _, s := range specs {
-		if kind, _ := configs.KindOf(s.Kind); kind.Fixed {
+// item in it does not matter; without one, the first that accepts items of which the call says
+// nothing else. "": there is none, so it is enough that the daemon is ready.
+func probed(c configs.Config) (name string) {
+	for _, s := range c.Specs() {
+		kind, _ := configs.KindOf(s.Kind)
+		if kind.Fixed {
 			return s.Name
 		}
+		e, expires := s.Params.(configs.Expiring)
+		if name == "" && !kind.Texts && (!expires || e.ExpireAfter() > 0) {
+			name = s.Name
+		}
 	}
-	if len(specs) > 0 {
-		return specs[0].Name
-	}
-	return ""
+	return name
 }
