@@ -132,7 +132,7 @@ func TestErrorsOfOthersThanTheDaemon(t *testing.T) {
 			t.Errorf("%d: got %v, want %q in it", test.status, err, test.want)
 			continue
 		}
-		if e.RetryAfter > test.retryAtMost || test.retryAtMost-e.RetryAfter > 5*time.Second {
+		if e.RetryAfter > test.retryAtMost || test.retryAtMost-e.RetryAfter > test.retryAtMost/60 {
 			t.Errorf("%d: retry after %s, want about %s", test.status, e.RetryAfter, test.retryAtMost)
 		}
 	}
@@ -220,8 +220,11 @@ func TestConnectionsAreReused(t *testing.T) {
 			t.Fatal("empty item taken")
 		}
 	}
-	if n := s.Connections(); n != 2 {
-		t.Errorf("%d connections for 80 calls in a row, want one for streams and one for the others", n)
+	// Usually two: one for streams and one for the others. But net/http gives up a connection whose
+	// goroutine has not told within 50 ms that a request is written, and so may happen on a busy machine.
+	// Were those of one kind of call not reused, there would be 20 more.
+	if n := s.Connections(); n > 10 {
+		t.Errorf("%d connections for 80 calls in a row, want one for streams and one for the others, and few more", n)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestSystem(ctx context.Context, run *string) error {
 	return repo().TestSystem(ctx, valueOr(run, ""))
 }
 
-// Check runs the linters, the race detector on all tests, the checks for other platforms and the search for known vulnerabilities.
+// Check runs the linters, the race detector on all tests but the system tests, the checks for other platforms and the search for known vulnerabilities.
 func Check(ctx context.Context) error { return repo().Check(ctx) }
 
 // Bench measures speed and memory, prints tables and keeps every run in .run/results; -args=-write puts tables and charts into docs.

@@ -11,7 +11,7 @@ import (
 
 // racePackage matches the packages whose tests may run under the race detector: their goroutines
 // share memory, and ten times the run time is worth it. Check runs all packages under it.
-var racePackage = regexp.MustCompile(`/(client|client/.*|daemon/internal/.*|magefiles/.*|provision/fleet|provision/report)$`)
+var racePackage = regexp.MustCompile(`/(client|client/.*|configs|daemon/internal/.*|daemon/urifilter/internal/(filter|near)|magefiles/.*|provision/(fleet|remote|remote/login|report|rollout|secret))$`)
 
 // concurrent matches the text of a package that starts goroutines, itself or in its tests.
 // Other packages run under the detector when they are called from such goroutines.

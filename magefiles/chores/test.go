@@ -165,7 +165,7 @@ func (o TestOptions) arguments(choice string, packages []string) []string {
 	if o.Short {
 		args = append(args, "-short")
 	}
-	if o == (TestOptions{}) {
+	if o.Run != "" || !o.Short {
 		args = append(args, "-count=1") // what passed once may fail now
 	}
 	return append(args, packages...)
@@ -190,8 +190,8 @@ var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "campaign", "kill
 // These packages take the longest, the first of them most: under the race detector, in the pass of
 // all other packages, and in that of the tests whose names exclude them from the detector.
 var (
-	longPackages       = []string{"redisstore", "leases", "archive", "mongodb", "embedded", "api", "fetch", "streams", "bitmap", "sqlite", "journal", "worker", "chaos", "crawl", "filters"}
-	longPlainPackages  = []string{"daemon", "urifilter", "archive", "remote", "uridownloader", "kills", "service"}
+	longPackages       = []string{"redisstore", "leases", "archive", "mongodb", "remote", "embedded", "api", "fetch", "streams", "bitmap", "sqlite", "journal", "worker", "chaos", "crawl", "filters"}
+	longPlainPackages  = []string{"daemon", "urifilter", "archive", "uridownloader", "kills", "service"}
 	longNoRacePackages = []string{"redisstore", "powerloss", "embedded", "filters", "api", "journal"}
 )
 

@@ -16,7 +16,7 @@ class ContractCase(DaemonCase):
     """Dupefilters made for crawlers that do not run."""
 
     def settings(self, **more: Any) -> Any:
-        return {"URIFILTER_URL": self.daemon.url, "URIFILTER_WAIT": 0, "REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7", **more}
+        return {"URIFILTER_URL": self.daemon.url, "URIFILTER_WAIT": 0, "URIFILTER_TIMEOUT": 60, "REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7", **more}
 
     def spider(self, name: str, **more: Any) -> Any:
         crawler = get_crawler(Spider, self.settings(**more))

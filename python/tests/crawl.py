@@ -65,6 +65,7 @@ class Web:
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True  # connections that a crawl has kept
+            request_queue_size = 128  # not 5: a connection past that waits for seconds
 
             def handle_error(self, request: Any, client_address: Any) -> None:
                 if not isinstance(sys.exc_info()[1], ConnectionError):  # a crawl that was killed, or did not wait

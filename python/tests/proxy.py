@@ -36,13 +36,17 @@ class Proxy:
         """Sets mode for so many requests."""
         self.of, self.times, self.mode = of, times, mode
 
+    def hang_up(self) -> None:
+        """Closes the connections whose requests are held, and those that will be."""
+        self._end.set()
+
     def _go(self, do: Callable[..., None], *args: Any) -> None:
         thread = threading.Thread(target=do, args=args, daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def _close(self) -> None:
-        self._end.set()
+        self.hang_up()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for s in list(self._open):

@@ -146,12 +146,13 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         """While another call waits for its answer, and the loop goes on."""
         proxy = Proxy(self.addCleanup, self.daemon.port)
         proxy.cut(HOLD, times=1)
-        client = self.client(url=proxy.url, concurrency=1, timeout=5, patience=0)
+        client = self.client(url=proxy.url, concurrency=1, patience=0)
         first = asyncio.ensure_future(client.check("uri", ["first"]))
         second = asyncio.ensure_future(client.add("uri", "never sent"))
         while proxy.mode == HOLD:
             await asyncio.sleep(0.01)
         second.cancel()
+        proxy.hang_up()
         with self.assertRaises(UnavailableError):
             await first
         self.assertTrue(second.cancelled())

@@ -58,7 +58,7 @@ class ReservedTest(ContractCase):
     def test_downloaded_without_the_daemon(self) -> None:
         """What passes while the daemon is away is not what this crawl has downloaded."""
         daemon = Daemon(self.addCleanup)
-        mine = self.downloaded("passing", URIFILTER_URL=daemon.url, URIFILTER_WHEN_AWAY="pass", URIFILTER_TIMEOUT=1)
+        mine = self.downloaded("passing", URIFILTER_URL=daemon.url, URIFILTER_WHEN_AWAY="pass")
         one = Request("http://passing.example/1")
         self.assertFalse(mine.request_seen(one))
         mine.ends(one, True)

@@ -77,6 +77,8 @@ type Copier struct {
 	stop context.CancelFunc
 	base context.Context // of copies; ended by Stop
 
+	noteTimeout time.Duration // a constant, except in tests
+
 	mu      sync.Mutex
 	busy    map[string]string // filter to what is done with it
 	stopped bool
@@ -86,7 +88,7 @@ type Copier struct {
 // New makes a Copier for an engine whose Archive is link, and registers its metrics.
 func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
 	base, stop := context.WithCancel(context.Background())
-	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), base: base, stop: stop, busy: map[string]string{}}
+	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), base: base, stop: stop, noteTimeout: noteTimeout, busy: map[string]string{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for
@@ -263,7 +265,7 @@ func (k *Copier) failed(ctx context.Context, doing string, spec engine.Spec, err
 
 // note records an error in the archive, for people who look there, if the archive was opened.
 func (k *Copier) note(ctx context.Context, filterID int, reason string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.noteTimeout)
 	defer cancel()
 	a := k.link.opened()
 	if a == nil {

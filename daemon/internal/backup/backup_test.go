@@ -41,7 +41,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, registry: prometheus.NewRegistry(), uri: mongotest.Start(t)}
-	link := NewLink(archive.Options{URI: r.uri, Keep: 3, Log: log, Fault: func(label string) error {
+	link := NewLink(archive.Options{URI: r.uri, Keep: 3, Timeout: time.Minute, Log: log, Fault: func(label string) error {
 		r.mu.Lock()
 		step := r.step
 		r.mu.Unlock()
@@ -57,6 +57,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.Copier = New(e, link, r.registry, log)
+	r.noteTimeout = time.Minute
 	r.Reconcile(t.Context())
 	t.Cleanup(func() {
 		r.Stop()

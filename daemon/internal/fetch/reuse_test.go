@@ -7,6 +7,8 @@ import (
 )
 
 // As many connections to a host are kept as were used at once: the next requests open no new ones.
+// A few may be new: net/http drops a connection if, after the answer, the goroutine that wrote the
+// request does not say within 50 ms that it is done, as happens on a busy machine.
 func TestConnectionsOfAHostAreKept(t *testing.T) {
 	const together = maxIdlePerHost
 	var mu sync.Mutex
@@ -32,7 +34,7 @@ func TestConnectionsOfAHostAreKept(t *testing.T) {
 			})
 		}
 		asking.Wait()
-		if len(from) != together {
+		if len(from) < together || len(from) > together+together/10 {
 			t.Fatalf("%d connections, want %d", len(from), together)
 		}
 	}

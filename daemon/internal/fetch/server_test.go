@@ -126,9 +126,11 @@ func noGoroutines(t testing.TB) {
 	}
 }
 
-// get fetches, reads the body and closes it.
+// get fetches, reads the body and closes it. Limits that the request does not name are wide: a
+// machine with other work must not reach them.
 func get(t testing.TB, f *Fetcher, r Request) (*Response, string, *Error) {
 	t.Helper()
+	r.Connect, r.Read = or(r.Connect, time.Minute), or(r.Read, 2*time.Minute)
 	answer, err := f.Fetch(t.Context(), r)
 	if err != nil {
 		var e *Error

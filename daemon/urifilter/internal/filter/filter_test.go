@@ -303,7 +303,7 @@ func TestBusyDaemonIsAskedAgain(t *testing.T) {
 	}
 	failAt(s, 2, busy)
 	code, out, errOut := cli(t, s, strings.Repeat("a\n", batchLines)+"b\n", "filter")
-	if code != 0 || out != "a\nb\n" || !strings.HasPrefix(errOut, "10,001 read, 2 new, ") {
+	if code != 0 || out != "a\nb\n" || !strings.Contains(errOut, "10,001 read, 2 new, ") {
 		t.Errorf("got %d, %q, %q", code, out, errOut)
 	}
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool { busy(w, r); return true })
