@@ -21,176 +21,18 @@ const module = "github.com/cr-clawer/urifilter"
 // of them must be kept.
 type rule struct {
 	folder string
-	// ours are the folders of this module that may be imported, besides folder itself.
+	// ours, when not nil, are the folders of this module that may be imported, besides folder itself.
 	ours []string
 	// testsToo says whether ours applies to tests as well, which otherwise may use any
 	// room to test their own.
 	testsToo bool
 	// never are folders of this module that must not be reached, even through others.
 	never []string
+	// by, when not nil, are the only packages of this module that may import folder itself; tests may.
+	by []string
 	// onlyModules, when not nil, are the packages of other modules that may be
 	// imported, by path; tests may import others, to compare.
 	onlyModules []string
-}
-
-// rules are the import rules of the repository.
-func rules() []rule {
-	in := func(names ...string) []string { // folders of daemon/internal
-		folders := []string{}
-		for _, name := range names {
-			folders = append(folders, "daemon/internal/"+name)
-		}
-		return folders
-	}
-	room := func(name string, ours ...string) rule {
-		return rule{folder: "daemon/internal/" + name, ours: in(ours...)}
-	}
-	commands := func(name string, own []string, ours ...string) rule { // a room of the program urifilter
-		r := rule{folder: "daemon/urifilter/internal/" + name, ours: in(ours...)}
-		for _, o := range own {
-			r.ours = append(r.ours, "daemon/urifilter/internal/"+o)
-		}
-		return r
-	}
-	withSettings := func(r rule) rule { // a room that knows what filters are made with
-		r.ours = append(r.ours, "configs")
-		return r
-	}
-	asking := func(r rule) rule { // a room that calls a daemon
-		r.ours = append(r.ours, "client")
-		return r
-	}
-	api := room("api", "program/access", "program/gather", "program/problemdetail", "problem", "tally", "batch", "engine", "items", "backup", "archive", "sniff")
-	api.ours = append(api.ours, "client", "configs")
-	bitmap := room("bloom")
-	bitmap.onlyModules = []string{"github.com/zeebo/xxh3", "golang.org/x/sys"}
-	return []rule{
-		{folder: "magefiles", ours: []string{"provision", "configs"}, testsToo: true},
-		{folder: "provision", ours: []string{"systemd", "configs"}, testsToo: true, never: []string{"daemon"}},
-		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, testsToo: true, never: []string{"provision", "magefiles"}},
-		{folder: "configs", ours: []string{}, testsToo: true},
-		{folder: "configs/strict", ours: []string{}, testsToo: true},
-		{folder: "configs/address", ours: []string{}, testsToo: true, onlyModules: []string{}},
-		{folder: "systemd", ours: []string{}, testsToo: true, onlyModules: []string{}},
-		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},
-		// What docs/architecture.md says about the rooms of the daemon: no arrow points back up.
-		bitmap,
-		room("poisson"),
-		room("table", "bloom", "poisson"),
-		room("timing", "table", "bloom", "poisson"),
-		room("durable"),
-		{folder: "daemon/internal/simhash", ours: in("poisson"), onlyModules: []string{"github.com/zeebo/xxh3"}},
-		room("sniff"),
-		room("journal", "bloom", "durable"),
-		room("items", "bloom"),
-		room("items/scan"),
-		withSettings(room("canonical")),
-		withSettings(room("engine", "bloom", "canonical")),
-		room("kind", "engine", "durable", "timing", "bloom"),
-		withSettings(room("kinds", "kind", "engine", "durable", "timing", "table", "bloom", "simhash", "poisson")),
-		withSettings(room("embedded", "kinds", "kind", "engine", "journal", "durable", "timing", "bloom")),
-		room("tlsdial"),
-		withSettings(room("redisstore", "engine", "durable", "timing", "table", "bloom", "tlsdial")),
-		room("redisstore/servers", "tlsdial"),
-		room("redisstore/members", "durable"),
-		room("redisstore/insync", "redisstore/members", "redisstore/servers", "engine"),
-		withSettings(room("redisstore/registry", "redisstore/servers", "engine", "bloom")),
-		room("redisstore/budget"),
-		room("redisstore/filter", "redisstore/budget", "redisstore/insync", "redisstore/registry", "redisstore/members", "redisstore/servers", "engine"),
-		room("redisstore/bitmap", "redisstore/budget", "redisstore/filter", "redisstore/insync", "redisstore/registry", "redisstore/servers", "engine", "bloom"),
-		room("redisstore/forgotten", "redisstore/insync", "redisstore/servers", "bloom"),
-		room("redisstore/leases", "redisstore/filter", "redisstore/forgotten", "redisstore/insync", "redisstore/servers", "engine", "bloom"),
-		room("redisstore/itemset", "redisstore/filter", "redisstore/forgotten", "redisstore/leases", "redisstore/insync", "redisstore/registry", "redisstore/servers", "engine", "bloom"),
-		room("redisstore/timed", "redisstore/itemset", "redisstore/filter", "redisstore/forgotten", "redisstore/registry", "redisstore/servers", "engine", "timing", "bloom"),
-		room("redisstore/exact", "redisstore/itemset", "redisstore/budget", "redisstore/filter", "redisstore/forgotten", "redisstore/registry", "redisstore/servers", "engine", "table", "bloom"),
-		room("stores", "engine", "bloom"),
-		withSettings(room("mysqlstore", "mysqlstore/rowkey", "engine", "bloom", "tlsdial")),
-		room("mysqlstore/rowkey", "bloom"),
-		room("mongoconn", "tlsdial"),
-		room("archive", "engine", "bloom", "mongoconn", "tlsdial"),
-		room("backup", "engine", "archive", "bloom"),
-		room("batch", "engine", "items", "bloom", "canonical"),
-		room("tally", "batch", "engine"),
-		room("problem", "batch", "engine", "items", "backup", "archive", "program/command", "program/problemdetail"),
-		room("program/drain"),
-		room("program/gather"),
-		room("program/connlimit"),
-		room("program/tlshint"),
-		withSettings(asking(room("download", "fetch", "program", "durable", "mongoconn", "tlsdial", "embedded", "kinds", "engine", "batch", "items", "canonical", "bloom"))),
-		withSettings(room("download/jobfile", "download", "download/script")),
-		room("download/script", "download"),
-		{folder: "daemon/internal/download/script/jail", ours: []string{}},
-		{folder: "daemon/internal/download/script/wire", ours: []string{}, onlyModules: []string{}},
-		{folder: "daemon/internal/download/scriptengine", ours: in("download", "fetch"), never: in("download/sqlite", "download/master", "download/dispatch")},
-		{folder: "daemon/internal/download/browser/jail", ours: []string{}},
-		{folder: "daemon/internal/download/browser/devtools", ours: []string{}, onlyModules: []string{}},
-		room("download/browser/chromium", "download/browser/jail", "download/reexec"),
-		room("download/reexec"),
-		{folder: "daemon/internal/download/browserengine", ours: in("download", "fetch"), never: in("download/sqlite", "download/master", "download/dispatch")},
-		room("download/sqlite", "download", "durable"),
-		room("download/wake", "tlsdial"),
-		room("download/mongodb", "download", "mongoconn", "tlsdial"),
-		room("download/downloadtest", "download"),
-		room("download/metered", "download"),
-		room("download/errorreport"),
-		room("download/campaign"),
-		{folder: "daemon/internal/download/dispatch", ours: in("download"), never: in("download/sqlite", "download/mongodb")},
-		{folder: "daemon/internal/download/worker", ours: in("download"), never: in("download/sqlite", "download/mongodb", "download/dispatch")},
-		{folder: "daemon/internal/program", ours: []string{"systemd", "configs/address"}},
-		room("powerloss", "durable"),
-		room("crawl/graph"),
-		withSettings(room("crawl/form", "crawl/charset", "fetch", "program/secret")),
-		{folder: "daemon/internal/crawl/form/board", ours: []string{}},
-		room("crawl/charset"),
-		room("crawl/links", "fetch/uri"),
-		room("crawl/pages", "fetch/uri", "durable"),
-		withSettings(asking(rule{
-			folder: "daemon/internal/crawl", ours: in("fetch", "canonical", "durable", "download/seen", "program"),
-			never: in("download/worker", "download/dispatch", "download/master", "download/node", "download/sqlite", "download/mongodb"),
-		})),
-		room("crawl/crawltest", "crawl/graph", "crawl/pages"),
-		room("crawl/frontier", "canonical", "durable"),
-		{folder: "daemon/internal/crawl/warc", ours: in("durable"), onlyModules: []string{}},
-		{folder: "daemon/uridownloader/internal/form", ours: in("crawl/form", "fetch", "program")},
-		{folder: "daemon/uridownloader/internal/graph", ours: in("crawl/graph", "durable", "program")},
-		room("fetch", "durable"), // durable for fetch/cookies, which saves them
-		room("fetch/cookies", "durable"),
-		room("fetch/guard"),
-		room("fetch/uri"),
-		room("fetch/body"),
-		room("fetch/socks"),
-		room("fetch/proxies"),
-		room("fetch/robots"),
-		api,
-		room("program/access", "program/problemdetail"),
-		room("api/budget"),
-		room("api/coding"),
-		{folder: "daemon/internal/api/filterjson", ours: append(in("problem", "engine", "items"), "client", "configs")},
-		room("api/media", "problem", "sniff"),
-		room("api/pace"),
-		room("api/spool", "api/budget"),
-		withSettings(asking(room("apitest", "api", "embedded", "kinds", "kind", "engine", "archive", "backup", "timing", "bloom"))),
-		// The commands: their rooms know each other only through what they share.
-		commands("settings", nil, "program"),
-		withSettings(asking(commands("connection", nil, "problem", "program"))),
-		asking(commands("commandtest", []string{"connection"}, "program")),
-		asking(commands("processtest", nil, "mysqltest", "testserver", "bloom")),
-		asking(commands("filter", []string{"connection"}, "sniff", "items", "program")), // items for the codes that say what is wrong with an item
-		asking(commands("near", []string{"connection"}, "program")),
-		withSettings(asking(commands("filters", []string{"connection"}, "program"))),
-		withSettings(room("lab/sizing", "kinds", "kind", "engine", "redisstore/footprint", "durable", "timing", "bloom")),
-		withSettings(room("redisstore/footprint", "redisstore/budget")),
-		{folder: "daemon/internal/lab/share", ours: []string{}, onlyModules: []string{}},
-		room("lab/rates", "lab/share", "bloom"),
-		{folder: "daemon/internal/lab/hashes", ours: in("lab/share", "lab/plot"), onlyModules: []string{"github.com/twmb/murmur3", "github.com/zeebo/xxh3"}},
-		{folder: "daemon/internal/lab/plot", ours: []string{}, onlyModules: []string{"golang.org/x/image"}},
-		{folder: "daemon/internal/lab/load", ours: []string{}, onlyModules: []string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"}},
-		{folder: "daemon/internal/lab/load/lean", ours: []string{}, onlyModules: []string{}},
-		asking(commands("bench", []string{"connection"}, "lab", "bloom", "items", "problem", "program")), // items for the codes that say what is wrong with a batch
-		withSettings(commands("size", nil, "lab/sizing", "kind", "program")),
-		withSettings(commands("mysql", []string{"settings"}, "mysqlstore", "server", "program")),
-		withSettings(asking(commands("bitmap", []string{"connection", "settings"}, "server", "api/filterjson", "problem", "backup", "archive", "engine", "durable", "program"))),
-	}
 }
 
 // importing is one import in one file, for any platform.
@@ -263,13 +105,16 @@ func violations(rules []rule, imports []importing) []string {
 	var found []string
 	folders := byFolder(imports)
 	for _, i := range imports {
+		folder, isOurs := i.ours()
 		for _, r := range rules {
+			if isOurs && !i.test && folder == r.folder && r.by != nil && !under(i.from(), r.folder) && !slices.Contains(r.by, i.from()) {
+				found = append(found, fmt.Sprintf("%s imports %s: only %s may", i.file, folder, listed(r.by)))
+			}
 			if !under(i.from(), r.folder) {
 				continue
 			}
-			folder, isOurs := i.ours()
 			switch {
-			case isOurs && (r.testsToo || !i.test) && !under(folder, r.folder) && !underAny(folder, r.ours):
+			case isOurs && r.ours != nil && (r.testsToo || !i.test) && !under(folder, r.folder) && !underAny(folder, r.ours):
 				found = append(found, fmt.Sprintf("%s imports %s: of this module %s may import %s", i.file, folder, r.folder, listed(r.ours)))
 			case isOurs && !i.test:
 				if way := reaches(folder, r.never, folders, map[string]bool{}); way != nil {
@@ -288,7 +133,7 @@ func violations(rules []rule, imports []importing) []string {
 func guardNothing(rules []rule, imports []importing) []string {
 	var empty []string
 	for _, r := range rules {
-		for _, folder := range slices.Concat([]string{r.folder}, r.ours, r.never) {
+		for _, folder := range slices.Concat([]string{r.folder}, r.ours, r.never, r.by) {
 			if !slices.ContainsFunc(imports, func(i importing) bool { return under(i.from(), folder) }) && !slices.Contains(empty, folder) {
 				empty = append(empty, folder)
 			}
@@ -402,6 +247,7 @@ func TestImportRulesBite(t *testing.T) {
 	for name, imports := range map[string][]string{
 		"magefiles/targets.go":                 {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
 		"provision/host.go":                    {module + "/systemd", module + "/configs", module + "/client"},
+		"provision/redis/r.go":                 {module + "/configs/address", module + "/provision/step", module + "/provision/release"},
 		"daemon/urifilter/main.go":             {module + "/daemon/internal/api", module + "/client", module + "/magefiles"},
 		"daemon/internal/api/api.go":           {module + "/daemon/internal/engine", module + "/provision"},
 		"daemon/internal/engine/e.go":          {module + "/daemon/internal/middle"},
@@ -447,6 +293,10 @@ func TestImportRulesBite(t *testing.T) {
 		"daemon/internal/engine/e.go imports daemon/internal/middle: of this module daemon/internal/engine may import daemon/internal/bloom, daemon/internal/canonical, configs",
 		"daemon/internal/redisstore/s.go imports daemon/internal/api: of this module daemon/internal/redisstore may import daemon/internal/engine, daemon/internal/durable, daemon/internal/timing, daemon/internal/table, daemon/internal/bloom, daemon/internal/tlsdial, configs",
 		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
+		"daemon/urifilter/main.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
+		"daemon/internal/middle/m.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
+		"daemon/internal/redisstore/s.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
+		"provision/redis/r.go imports provision/release: of this module provision/redis may import provision/apt, provision/diff, provision/host, provision/pki, provision/secret, provision/step, configs/address",
 		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",
 		"magefiles/targets.go imports daemon/urifilter: of this module magefiles may import provision, configs",
 		"provision/host.go imports client: of this module provision may import systemd, configs",
