@@ -181,11 +181,13 @@ func TestAJobFromItsFileToItsData(t *testing.T) {
 	if out := p.must("", "data", "body", "news", id); !strings.HasPrefix(out, "<p>/page/") {
 		t.Errorf("body: %q", out)
 	}
+	s.mu.Lock()
 	for path, n := range s.asked {
 		if n != 1 || strings.HasPrefix(path, "/private") {
 			t.Errorf("%s was asked for %d times", path, n)
 		}
 	}
+	s.mu.Unlock()
 	other := write(t, p.dir, "other.yaml", "name: other\nfilter: uri_download\nuris: ["+s.URL+"/page/1, "+s.URL+"/new]\nsetting: {delay: 0s}\n")
 	if out := p.must("", "job", "add", other); !strings.Contains(out, "2 URIs: 1 added, 1 seen by its filter") {
 		t.Errorf("a second job: %s", out)
@@ -255,6 +257,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if len(seen) != pages*9/10 {
 		t.Errorf("%d URIs have data", len(seen))
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for path, n := range s.asked {
 		if n > kills+1 {
 			t.Errorf("%s was asked for %d times", path, n)

@@ -133,8 +133,9 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 	return true
 }
 
-// dropGrace is how long daemons may take to learn that another one dropped a filter.
-const dropGrace = 3 * time.Second
+// dropGrace is how long daemons may take to learn that another one dropped a filter, on a busy
+// machine: they look once a second.
+const dropGrace = 10 * time.Second
 
 // drop drops a filter and creates it again under its name. Half of the time a daemon is killed
 // at the same time.

@@ -234,6 +234,10 @@ func split(t *testing.T, binary string, length time.Duration, replicas, downAfte
 		t.Fatal(err)
 	}
 	pause(ctx, length)
+	// The sentinels may be divided over who leads, and then try again after twice the failover-timeout.
+	fresh.until("the sentinels have elected a new master", func() bool {
+		return strings.HasPrefix(fresh.cli(26379, "sentinel", "get-master-addr-by-name", "mymaster"), newSide)
+	})
 	to := time.Since(start)
 	if err := part(old, fresh, "del"); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestSystemHostilePages(t *testing.T) {
 		{"/waits", "timeout: "}, {"/gigabyte", "too_large: "},
 	} {
 		t.Run(hostile.path[1:], func(t *testing.T) {
-			change := func(s *download.Setting) { s.Timeout = 30 * time.Second }
+			change := func(s *download.Setting) { s.Timeout = 2 * time.Minute }
 			if hostile.want == "timeout: " {
 				change = soon
 			}

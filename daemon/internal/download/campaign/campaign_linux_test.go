@@ -61,7 +61,7 @@ func Run(t *testing.T, o Options) {
 		t.Fatalf("stuck after %v: %s", o.Patience, left)
 	}
 	sending.Wait()
-	verdict := &judge{master: m, sites: s, stops: f.stops}
+	verdict := &judge{master: m, sites: s, stops: f.stops + f.shardsLost()}
 	acked, sent, taken := 0, 0, 0
 	for _, sd := range senders {
 		if err := verdict.job(sd); err != nil {

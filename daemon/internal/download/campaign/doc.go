@@ -5,7 +5,7 @@
 //     page of its URI, or failed with a reason; none is stuck;
 //   - a task counts as many attempts as its log has, numbered from 1, and as many abandoned leases;
 //     its server saw each attempt, and no requests but those of attempts, of abandoned leases and
-//     of tasks that were given back at a stop;
+//     of tasks that were given back at a stop or when their shard was lost;
 //   - a URI that the filter falsely took for seen is no task, was never requested, and was counted;
 //   - a job that was dropped while its tasks ran leaves nothing, and no worker continues it;
 //   - no host was called sooner after the last request than the job's delay allows, or more often

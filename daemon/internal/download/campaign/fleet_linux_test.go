@@ -207,6 +207,23 @@ func (f *fleet) remember(filter string, uris []string) error {
 	return fmt.Errorf("filter %s: the campaign has no daemon of filters", filter)
 }
 
+// shardsLost is how many times a worker has logged that it lost shards: it could not renew them in
+// time, as on a busy machine, and gave back what it was downloading.
+func (f *fleet) shardsLost() (n int) {
+	logs, err := filepath.Glob(filepath.Join(f.dir, "uridownloader*.log"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		n += strings.Count(string(text), `"msg":"shards lost: `)
+	}
+	return n
+}
+
 // faults returns the faults that the processes themselves have logged.
 func (f *fleet) faults() []string {
 	logs, err := filepath.Glob(filepath.Join(f.dir, "uridownloader*.log"))

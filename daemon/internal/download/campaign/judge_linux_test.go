@@ -11,7 +11,7 @@ type judge struct {
 	*master
 	sites *sites
 	found []string // faults
-	stops int      // each may have given back downloads that had begun
+	stops int      // of processes, and losses of shards: each may have given back downloads that had begun
 	tasks int
 	done  int
 	tries int
@@ -119,7 +119,8 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	if t.Attempts != len(logs) || t.Abandoned != abandoned {
 		j.fault("%s: %d attempts and %d abandoned leases, and in the log %d and %d", t.URI, t.Attempts, t.Abandoned, len(logs), abandoned)
 	}
-	// An abandoned lease may have made a request, and so may a task that was given back at a stop.
+	// An abandoned lease may have made a request, and so may a task that was given back at a stop, or
+	// when its shard was lost.
 	if asked := j.sites.requests(t.URI); asked < t.Attempts || asked > t.Attempts+t.Abandoned+j.stops {
 		j.fault("%s: is %s, was asked for %d times, and has %d attempts and %d abandoned leases", t.URI, t.State, asked, t.Attempts, t.Abandoned)
 	}

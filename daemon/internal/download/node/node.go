@@ -43,6 +43,8 @@ import (
 const (
 	// stopLinger is how long a stop keeps a silent connection open.
 	stopLinger = 2 * time.Second
+	// failedGrace lets the answers of calls under way reach their callers when a role has failed.
+	failedGrace = time.Second
 	// stopRest is how long a stop may take in addition to requests and downloads.
 	stopRest   = 30 * time.Second
 	stopMargin = 10 * time.Second
@@ -71,6 +73,8 @@ type Node struct {
 	notifier *wake.Notifier        // nil without a Redis
 	faults   *errorreport.Reporter // nil without report.dsn
 	stopping *lifecycle.StopGuard
+
+	failedGrace time.Duration // a constant, except in tests
 }
 
 // Open opens what the roles need. It takes the port first, so that an error there is reported at once.
@@ -82,7 +86,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, roles: roles, log: log, faults: faults, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
+	n := &Node{cfg: cfg, roles: roles, log: log, faults: faults, failedGrace: failedGrace, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.end(err))

@@ -33,6 +33,12 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	n.serving.Serve()
 	lifecycle.Notify(lifecycle.Ready, lifecycle.Status("Serving as %s on %s", n.roles, n.serving.URL()))
 	work.Go(func() { lifecycle.PingWatchdog(inner, func() {}, n.log) })
+	fail := func(err error) error {
+		n.stopping.Arm()
+		cancel()
+		n.serving.Drain(0, n.failedGrace) // a call that has changed something is answered before the store is closed
+		return err
+	}
 	for {
 		select {
 		case <-reload:
@@ -40,12 +46,10 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 			n.reload()
 			lifecycle.Notify(lifecycle.Ready)
 		case err := <-n.serving.Broken():
-			n.stopping.Arm()
-			return err
+			return fail(err)
 		case err := <-failed:
 			if err != nil {
-				n.stopping.Arm()
-				return err
+				return fail(err)
 			}
 		case <-ctx.Done():
 			start := time.Now()
