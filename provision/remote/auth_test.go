@@ -41,7 +41,7 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
-func TestPassphrase(t *testing.T) {
+func TestNoRacePassphrase(t *testing.T) {
 	t.Parallel()
 	m := newMe(t)
 	key := newKey(t, m.file("id_ed25519"), "open sesame")

@@ -109,6 +109,7 @@ HostKey %s
 AuthorizedKeysFile %s
 StrictModes no
 UsePAM no
+LoginGraceTime 0
 PidFile none
 PermitRootLogin yes
 PasswordAuthentication no
