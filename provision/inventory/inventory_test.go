@@ -117,6 +117,7 @@ hosts:
     bastion: [x, "y@[::1]:2"]
 tokens_file: sub/tokens.yaml
 fleet: {health_timeout: 30s}
+redis: {maxmemory: 4GB}
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func (s *Server) fits(ctx context.Context, h host.Host) error {
 	case before(10, 5):
 		return fmt.Errorf("MariaDB %d.%d: filters need 10.5 or later\nhint: a newer release of the system has it", major, minor)
 	case before(10, 11) && strings.Contains(s.bind(), ","):
-		return fmt.Errorf("MariaDB %d.%d cannot listen on %s: only 10.11 and later take a list of addresses\nhint: a newer release of the system has it; without mysql.bind in the inventory it serves this host alone", major, minor, s.bind())
+		return fmt.Errorf("MariaDB %d.%d cannot listen on %s: only 10.11 and later take a list of addresses\nhint: give the role mysql to a host with a newer release of the system; this one can serve only filters on the same host, without mysql.bind in the inventory", major, minor, s.bind())
 	}
 	return nil
 }

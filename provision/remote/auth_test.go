@@ -41,6 +41,7 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
+// The thousands of hashes that open a key take too long under the race detector, and share no memory.
 func TestNoRacePassphrase(t *testing.T) {
 	t.Parallel()
 	m := newMe(t)

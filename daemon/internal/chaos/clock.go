@@ -14,10 +14,18 @@ import (
 // machine: it looks once a second.
 const recordedWithin = 5 * time.Second
 
+// startsWithin is how long a daemon may take to start, on a busy machine: it reads the clock while it
+// does, and not again.
+const startsWithin = 10 * time.Second
+
 // setClock sets by how much the wall clock of a daemon is off, which is step more than before.
 func (d *daemon) setClock(off, step time.Duration) error {
 	d.mu.Lock()
-	d.stepped = append(d.stepped, history.Step{At: d.since(), By: max(step, -step)})
+	s := history.Step{At: d.since(), By: max(step, -step)}
+	d.stepped = append(d.stepped, s)
+	if s.At < d.began+startsWithin {
+		d.steps = append(d.steps, s)
+	}
 	d.mu.Unlock()
 	return wallclock.Set(d.clock, off)
 }

@@ -39,6 +39,7 @@ type daemon struct {
 	mu       sync.Mutex
 	process  *os.Process // nil while it is down
 	life     int
+	began    time.Duration // when this life began
 	down     time.Duration // how long it stays down the next time
 	downs    []history.Down
 	stepped  []history.Step // of the clock; At is when it was set
@@ -56,6 +57,7 @@ func (d *daemon) supervise() {
 			return
 		}
 		d.life++
+		d.began = d.since()
 		cmd, err := d.begin()
 		if err == nil {
 			d.process = cmd.Process

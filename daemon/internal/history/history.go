@@ -121,8 +121,8 @@ type Loss struct {
 	Lives    map[string]int
 }
 
-// Step is a clock that was set by By, which a daemon that was restarted at the moment At may
-// have counted as time that has passed.
+// Step is a clock that was set by By, which a daemon that started at the moment At may have
+// counted as time that has passed.
 type Step struct{ At, By time.Duration }
 
 // Down is a span in which a daemon's own clock stood still.

@@ -210,6 +210,24 @@ func (f *fleet) remember(filter string, uris []string) error {
 // shardsLost is how many times a worker has logged that it lost shards: it could not renew them in
 // time, as on a busy machine, and gave back what it was downloading.
 func (f *fleet) shardsLost() (n int) {
+	f.logs(func(_, line string) {
+		n += strings.Count(line, `"msg":"shards lost: `)
+	})
+	return n
+}
+
+// faults returns the faults that the processes themselves have logged.
+func (f *fleet) faults() (all []string) {
+	f.logs(func(log, line string) {
+		if failed := strings.Contains(line, `"level":"ERROR"`) && !(f.mongo && strings.Contains(line, unreachable)); failed || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			all = append(all, log+": "+strings.TrimSpace(line))
+		}
+	})
+	return all
+}
+
+// logs calls visit for each line that a process of uridownloader has logged, with the name of its log.
+func (f *fleet) logs(visit func(log, line string)) {
 	logs, err := filepath.Glob(filepath.Join(f.dir, "uridownloader*.log"))
 	if err != nil {
 		f.t.Fatal(err)
@@ -219,28 +237,8 @@ func (f *fleet) shardsLost() (n int) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		n += strings.Count(string(text), `"msg":"shards lost: `)
-	}
-	return n
-}
-
-// faults returns the faults that the processes themselves have logged.
-func (f *fleet) faults() []string {
-	logs, err := filepath.Glob(filepath.Join(f.dir, "uridownloader*.log"))
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var all []string
-	for _, log := range logs {
-		text, err := os.ReadFile(log)
-		if err != nil {
-			return append(all, err.Error())
-		}
 		for line := range strings.Lines(string(text)) {
-			if failed := strings.Contains(line, `"level":"ERROR"`) && !(f.mongo && strings.Contains(line, unreachable)); failed || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
-				all = append(all, filepath.Base(log)+": "+strings.TrimSpace(line))
-			}
+			visit(filepath.Base(log), line)
 		}
 	}
-	return all
 }

@@ -36,7 +36,7 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	fail := func(err error) error {
 		n.stopping.Arm()
 		cancel()
-		n.serving.Drain(0, n.failedGrace) // a call that has changed something is answered before the store is closed
+		n.serving.Drain(0, failedGrace) // a call that has changed something is answered before the store is closed
 		return err
 	}
 	for {
