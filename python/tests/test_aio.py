@@ -152,6 +152,7 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         while proxy.mode == HOLD:
             await asyncio.sleep(0.01)
         second.cancel()
+        await asyncio.wait([second])  # its thread pool learns of it in the loop's next round
         proxy.hang_up()
         with self.assertRaises(UnavailableError):
             await first
