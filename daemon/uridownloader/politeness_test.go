@@ -99,6 +99,7 @@ func TestSystemPolitenessOfWorkersThatAreKilled(t *testing.T) {
 		return append(env, "URIDOWNLOADER_USER_AGENT="+name).role(t, "", dir, filter.URL, "worker", "--allow-private")
 	}
 	one := worker("one")
+	one.logged(`"held":256`) // else the other one may be first, and give up shards
 	worker("two")
 	one.logged(`"given up":128`) // each has its part
 	job := write(t, master.dir, "news.yaml", fmt.Sprintf("name: news\nsetting: {delay: %s, concurrency: 1, dispatch: 1000, robots: false, max_download_times: 5}\n", delay))

@@ -36,7 +36,7 @@ type CrawlCampaign struct {
 
 // ChaosCrawl kills one crawl repeatedly, and checks what it has stored in the end.
 func (r Repo) ChaosCrawl(ctx context.Context, c CrawlCampaign) error {
-	args := []string{"test", "./daemon/uridownloader", "-count=1", "-timeout=0", "-v", "-run=^TestCrawlCampaign$", "-args",
+	args := []string{"test", "./daemon/uridownloader", "-count=1", "-timeout=0", "-v", "-run=^TestCampaignCrawl$", "-args",
 		"-crawl.pages=" + strconv.Itoa(cmp.Or(c.Pages, 10_000)), "-crawl.kills=" + strconv.Itoa(cmp.Or(c.Kills, 50)), "-crawl.threads=" + strconv.Itoa(cmp.Or(c.Threads, 64))}
 	if c.Seed != "" {
 		args = append(args, "-crawl.seed="+c.Seed)

@@ -34,7 +34,7 @@ func (r Repo) Check(ctx context.Context) error {
 	}
 	if race {
 		steps = append(steps, step{name: "all tests but those of systems under the race detector", do: func(r Repo, ctx context.Context) error {
-			return r.goTest(ctx, TestOptions{}, []string{"CGO_ENABLED=1"}, "-race", untracedSQLite, "-short", "-skip=^"+systemPrefix, "./...")
+			return r.goTest(ctx, TestOptions{}, []string{"CGO_ENABLED=1"}, "-race", untracedSQLite, "-short", "-skip=^"+systemPrefix+"|^"+campaignPrefix, "./...")
 		}})
 	}
 	return r.steps(ctx, steps)

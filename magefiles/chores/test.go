@@ -25,6 +25,10 @@ type TestOptions struct {
 // for minutes. TestSystem runs such tests, Test all others.
 const systemPrefix = "TestSystem"
 
+// campaignPrefix begins the name of each test that a target of its own runs, with flags: without
+// these there is nothing to do.
+const campaignPrefix = "TestCampaign"
+
 // noRacePrefix begins the name of each test that goes through many cases one after the other, or
 // uses many items where others use few. Under the race detector they take ten times as long and
 // reveal nothing more: other tests of their packages run the same code under it.
@@ -64,7 +68,7 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 	if err != nil {
 		return
 	}
-	skip := "-skip=^" + systemPrefix
+	skip := "-skip=^" + systemPrefix + "|^" + campaignPrefix
 	if o.Run == "" {
 		skip += "|^" + noRacePrefix
 	} else if plain, raced, err = r.chosen(o.Run, plain, raced); err != nil {

@@ -526,7 +526,7 @@ func TestRefusals(t *testing.T) {
 // A bit-map larger than the largest Redis string is spread over several.
 func TestBeyond512MB(t *testing.T) {
 	if testing.Short() {
-		return // 0.7 GB of memory
+		t.Skip("it needs 0.7 GB of memory")
 	}
 	large := uri
 	large.Params = configs.Bloom{Capacity: 200_000_000, ErrorRate: 1e-4, OnFull: "warn"}

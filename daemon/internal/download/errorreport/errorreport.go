@@ -4,6 +4,7 @@
 package errorreport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,15 +23,16 @@ const (
 	mostAnHour = 100
 	// sendIn bounds one call of the service.
 	sendIn = 10 * time.Second
-	// CloseIn is how long Close may take.
-	CloseIn = 3 * time.Second
+	// closeIn is the default of Options.CloseIn.
+	closeIn = 3 * time.Second
 )
 
 // Options say where errors are sent. DSN must be given.
 type Options struct {
 	DSN     string
-	Release string // of the program
-	Role    string // of the process
+	Release string        // of the program
+	Role    string        // of the process
+	CloseIn time.Duration // how long Close may take; 0: 3 s
 	Now     func() time.Time
 }
 
@@ -67,6 +69,7 @@ func New(opt Options) (*Reporter, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	opt.CloseIn = cmp.Or(opt.CloseIn, closeIn)
 	if opt.Release == "" {
 		opt.Release = "unknown" // or the library would look for a repository
 	}
@@ -95,12 +98,12 @@ func (r *Reporter) Tell(message string, err error) {
 	_ = r.Handler(slog.DiscardHandler).Handle(context.Background(), record) // never fails
 }
 
-// Close sends waiting events, for CloseIn at most. Later records are not sent.
+// Close sends waiting events, for Options.CloseIn at most. Later records are not sent.
 func (r *Reporter) Close() {
 	r.mu.Lock()
 	r.done = true
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), CloseIn)
+	ctx, cancel := context.WithTimeout(context.Background(), r.opt.CloseIn)
 	defer cancel()
 	r.client.FlushWithContext(ctx)
 	r.client.Close()

@@ -59,6 +59,9 @@ func service(t *testing.T) (dsn string, events <-chan event) {
 
 func newReporter(t *testing.T, o Options) (*Reporter, *slog.Logger, *bytes.Buffer) {
 	t.Helper()
+	if o.CloseIn == 0 {
+		o.CloseIn = time.Minute // a busy machine sends slowly
+	}
 	r, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +209,7 @@ func TestBadServices(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hanging) })
-	r, log, _ := newReporter(t, Options{DSN: strings.Replace(server.URL, "://", "://thekey@", 1) + "/1"})
+	r, log, _ := newReporter(t, Options{DSN: strings.Replace(server.URL, "://", "://thekey@", 1) + "/1", CloseIn: time.Second})
 	for _, message := range []string{"a", "b", "c"} {
 		log.Error(message)
 	}
