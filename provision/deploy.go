@@ -54,15 +54,6 @@ func (r *run) checkGiven() error {
 	return errors.Join(r.site.OpenBundles(), r.checkPrograms(run))
 }
 
-// checkPrograms checks the ready programs.
-func (r *run) checkPrograms(all []program.Program) error {
-	faults := []error{r.rollout.Builds.CheckGiven(all)}
-	for _, p := range all {
-		faults = append(faults, r.rollout.Builds.Check(r.running(p), p))
-	}
-	return errors.Join(faults...)
-}
-
 // servers returns the phases of the servers that programs call.
 func (r *run) servers() []fleet.Phase {
 	var phases []fleet.Phase

@@ -16,7 +16,7 @@ import (
 
 // Everything specific to a program is in its description. The packages that upload, set up, start
 // and watch a program contain no program's name and import no description, and neither do the
-// templates of the units. The list of all programs is in toolkit.go.
+// templates of the units. The list of all programs is in options.go.
 func TestNoProgramIsKnownByName(t *testing.T) {
 	t.Parallel()
 	names := []string{urifilter.Program().Name, uridownloader.Program().Name}
@@ -71,7 +71,7 @@ func literals(t *testing.T, path string, found func(token.Position, string)) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
-			if strings.Contains(n.Path.Value, "/provision/program/") && path != "toolkit.go" {
+			if strings.Contains(n.Path.Value, "/provision/program/") && path != "options.go" {
 				t.Errorf("%s imports %s: take a program.Program", set.Position(n.Pos()), n.Path.Value)
 			}
 			return false

@@ -82,6 +82,15 @@ func (r *run) instance(h inventory.Host, p program.Program) *rollout.Instance {
 	return r.instances[key]
 }
 
+// checkPrograms checks the ready programs.
+func (r *run) checkPrograms(all []program.Program) error {
+	faults := []error{r.rollout.Builds.CheckGiven(all)}
+	for _, p := range all {
+		faults = append(faults, r.rollout.Builds.Check(r.running(p), p))
+	}
+	return errors.Join(faults...)
+}
+
 // phase returns a phase of steps for servers on some hosts.
 func (r *run) phase(name string, hosts []inventory.Host, steps func(inventory.Host) ([]step.Step, error)) fleet.Phase {
 	p := fleet.Phase{Name: name}
