@@ -72,12 +72,12 @@ func (m *member) prepareUndo(ctx context.Context, cause error) error {
 		l.release(ctx, 0)
 	}
 	closeQuietly(old)
-	return m.lockAgain(ctx)
+	return m.relock(ctx)
 }
 
-// lockAgain waits for the lock that our lost connection may still hold: the host gives
+// relock waits for the lock that our lost connection may still hold: the host gives
 // it up a minute after the last keepalive.
-func (m *member) lockAgain(ctx context.Context) error {
+func (m *member) relock(ctx context.Context) error {
 	if m.run.o.NoLock {
 		return nil
 	}

@@ -76,8 +76,8 @@ func (h *Host) Sh(t *testing.T, script string) string {
 	return strings.TrimRight(out.Stdout, "\n")
 }
 
-// Again reconnects, after a reboot.
-func (h *Host) Again(t *testing.T) *Host {
+// Reconnect connects, after a reboot.
+func (h *Host) Reconnect(t *testing.T) *Host {
 	t.Helper()
 	again := *h
 	again.Host = dial(t, h.all, h.Sandbox)

@@ -81,7 +81,7 @@ func TestSystemFerretDB(t *testing.T) {
 			if err := h.Sandbox.Reboot(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			h = h.Again(t)
+			h = h.Reconnect(t)
 			if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
 				t.Errorf("after a reboot, changed: %q", changed)
 			}

@@ -69,7 +69,7 @@ func TestSystemFromNothing(t *testing.T) {
 	if err := h.Sandbox.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h = h.Again(t)
+	h = h.Reconnect(t)
 	h.Wait(t, as+"'select 1'")
 	if changed := hosttest.Must(t, h, steps); len(changed) != 0 {
 		t.Errorf("after a reboot, changed: %q", changed)

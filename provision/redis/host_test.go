@@ -77,7 +77,7 @@ func TestSystemFromNothing(t *testing.T) {
 			if err := h.Sandbox.Reboot(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			h = h.Again(t)
+			h = h.Reconnect(t)
 			h.Wait(t, cli+"ping")
 			if got := h.Sh(t, cli+"get urifilter:x"); got != "1" {
 				t.Errorf("after a reboot: %s", got)

@@ -37,7 +37,7 @@ func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress)
 		return sink.MergeStripe(ctx, i, data)
 	})
 	if err != nil {
-		return a.named(a.stillThere(ctx, &v, err))
+		return a.named(a.removedOr(ctx, &v, err))
 	}
 	if !sink.Header().SameBits(v.Header) {
 		return fmt.Errorf("filter %s: was emptied while it was restored\nhint: restore again", v.Spec.Name)
@@ -60,12 +60,12 @@ func (a *Archive) Verify(ctx context.Context, v Version, p Progress) error {
 		}
 		return err
 	})
-	return a.named(a.stillThere(ctx, &v, errors.Join(append(damage, err)...)))
+	return a.named(a.removedOr(ctx, &v, errors.Join(append(damage, err)...)))
 }
 
-// stillThere turns damage that was found in a version into ErrRemoved if the version no longer
+// removedOr turns damage that was found in a version into ErrRemoved if the version no longer
 // exists: its files were meant to go.
-func (a *Archive) stillThere(ctx context.Context, v *Version, err error) error {
+func (a *Archive) removedOr(ctx context.Context, v *Version, err error) error {
 	var damage *DamageError
 	if !errors.As(err, &damage) {
 		return err

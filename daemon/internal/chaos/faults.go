@@ -171,15 +171,15 @@ func drop(ctx context.Context, n *nemesis, e event) bool {
 	if made && n.rig.awaitReady(ctx, time.Minute) != nil {
 		made = ctx.Err() != nil
 	}
-	n.reborn(batch{filter: churned}.key(memory), from)
+	n.recreated(batch{filter: churned}.key(memory), from)
 	if !made {
 		n.fail("%s cannot be dropped and made again", churned)
 	}
 	return made
 }
 
-// reborn notes a new incarnation of a filter that was dropped at from.
-func (n *nemesis) reborn(filter string, from time.Duration) {
+// recreated notes a new incarnation of a filter that was dropped at from.
+func (n *nemesis) recreated(filter string, from time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.elapsed()

@@ -24,7 +24,7 @@ func (e *InUseError) Error() string { return fmt.Sprintf("%s: held by %s", e.Pat
 func AcquireLock(path string) (*Lock, error) {
 	l, err := acquire(path, tryLock)
 	if err == nil {
-		l.sign()
+		l.writeHolder()
 	}
 	return l, err
 }
@@ -37,7 +37,7 @@ func AcquireSharedLock(path string) (_ *Lock, first bool, err error) {
 	l, err := acquire(path, tryLock)
 	switch {
 	case err == nil:
-		l.sign()
+		l.writeHolder()
 		ok, err := share(l.f)
 		if err == nil && ok {
 			return l, true, nil
@@ -81,8 +81,8 @@ func inUse(path string) error {
 	return &InUseError{Path: path, Holder: text}
 }
 
-// sign writes who holds the lock, only for the error above: the lock holds on a full disk too.
-func (l *Lock) sign() {
+// writeHolder writes who holds the lock, only for the error above: the lock holds on a full disk too.
+func (l *Lock) writeHolder() {
 	if err := l.f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(l.f, "process %d\n", os.Getpid())
 	}

@@ -32,7 +32,7 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	if err := fill(ctx, staged{bits}); err != nil {
 		return nil, errors.Join(err, bits.Free())
 	}
-	return s.found(spec, of, bits)
+	return s.create(spec, of, bits)
 }
 
 // staged is a bit-map that belongs to no filter yet.
@@ -60,11 +60,11 @@ func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Identity) (
 	if err != nil {
 		return nil, err
 	}
-	return s.found(spec, of, m)
+	return s.create(spec, of, m)
 }
 
-// found makes the folder of a new filter and begins to serve it.
-func (s *Store) found(spec engine.Spec, of kind.Kind, m kind.Memory) (engine.Set, error) {
+// create makes the folder of a new filter and begins to serve it.
+func (s *Store) create(spec engine.Spec, of kind.Kind, m kind.Memory) (engine.Set, error) {
 	dir, err := s.makeDir(spec, of.File, m)
 	if err != nil {
 		return nil, nameSpace(errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.Free()))

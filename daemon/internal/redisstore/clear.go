@@ -82,9 +82,9 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	return s.awaitFollowers(ctx, version)
 }
 
-// clearAgain replaces the entry from before a filter was cleared with that of the filter that is
+// supersede replaces the entry from before a filter was cleared with that of the filter that is
 // served here.
-func (s *Store) clearAgain(ctx context.Context, old, e registry.Entry) error {
+func (s *Store) supersede(ctx context.Context, old, e registry.Entry) error {
 	tomb, err := s.registry.BeginMaking(ctx, e)
 	if err != nil {
 		return err

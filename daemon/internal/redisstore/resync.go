@@ -94,7 +94,7 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	}
 	lost := false
 	if !slices.Equal(ids, justRead) {
-		if lost, err = s.putBack(ctx); err != nil {
+		if lost, err = s.resyncAll(ctx); err != nil {
 			return err
 		}
 	}
@@ -144,8 +144,8 @@ func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
 	return func() { cancel(); beating.Wait() }
 }
 
-// putBack ors every mirror into Redis, and the archive's bits if a stripe was gone.
-func (s *Store) putBack(ctx context.Context) (lost bool, err error) {
+// resyncAll ors every mirror into Redis, and the archive's bits if a stripe was gone.
+func (s *Store) resyncAll(ctx context.Context) (lost bool, err error) {
 	for _, f := range s.all() {
 		spec := f.Base().Spec
 		gone, err := f.Resync(ctx)
@@ -216,7 +216,7 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 			case err != nil || e == mine:
 			case lost && e.Spec == mine.Spec && e.Gen < mine.Gen && e.Born < mine.Born:
 				// Redis has gone back to before the filter was cleared.
-				if err := s.clearAgain(ctx, e, mine); err != nil {
+				if err := s.supersede(ctx, e, mine); err != nil {
 					return err
 				}
 			default: // cleared or re-created; what this one has is of no use

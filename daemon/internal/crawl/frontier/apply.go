@@ -258,7 +258,7 @@ func (w *writer) links(c *change, o *Outcome) error {
 		case r == nil && l.Queue && w.tooDeep(c):
 			w.state.Counts.Skipped["depth"]++
 		case r == nil && l.Queue:
-			if r, err = w.found(key, Target{l.URI, l.Host}, depth, from); err != nil {
+			if r, err = w.insert(key, Target{l.URI, l.Host}, depth, from); err != nil {
 				return err
 			}
 		case r != nil && (r.state == queued || r.state == waiting) && depth < r.depth && l.Queue:
@@ -275,8 +275,8 @@ func (w *writer) links(c *change, o *Outcome) error {
 	return nil
 }
 
-// found makes the row of a link that is new to the crawl.
-func (w *writer) found(key Key, t Target, depth int, from source) (*row, error) {
+// insert makes the row of a link that is new to the crawl.
+func (w *writer) insert(key Key, t Target, depth int, from source) (*row, error) {
 	state := queued
 	if isNew, asked := w.fresh[key]; asked && !isNew {
 		if w.f.opt.Shared {

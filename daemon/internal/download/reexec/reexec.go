@@ -15,22 +15,22 @@ const (
 	Browser         = "run-browser"
 )
 
-// AgainError means that the program was run with one of our first arguments, but did not obey it.
-type AgainError struct {
+// RecursionError means that the program was run with one of our first arguments, but did not obey it.
+type RecursionError struct {
 	Command string
 }
 
-func (e *AgainError) Error() string {
+func (e *RecursionError) Error() string {
 	return fmt.Sprintf("this process was itself started by a worker, as %q, and would start itself without end\nhint: the main function, or TestMain of a test, has to call what runs %q first", e.Command, e.Command)
 }
 
-// Check refuses, with an [AgainError], in a process that was itself started in this way. If a program
+// Check refuses, with a [RecursionError], in a process that was itself started in this way. If a program
 // ignores the argument, such as a test binary, each process would otherwise start others without end.
 func Check() error { return check(os.Args) }
 
 func check(args []string) error {
 	if len(args) > 1 && slices.Contains([]string{JobCode, JobCodeInPython, Browser}, args[1]) {
-		return &AgainError{args[1]}
+		return &RecursionError{args[1]}
 	}
 	return nil
 }

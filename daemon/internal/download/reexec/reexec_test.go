@@ -25,11 +25,11 @@ func TestAgain(t *testing.T) {
 		cmd := exec.Command(program, command, "1", "2", "3")
 		cmd.Env = []string{}
 		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), (&AgainError{command}).Error()[:40]) || !strings.Contains(string(out), "hint: ") {
+		if err == nil || !strings.Contains(string(out), (&RecursionError{command}).Error()[:40]) || !strings.Contains(string(out), "hint: ") {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	var again *AgainError
+	var again *RecursionError
 	if err := check([]string{"uridownloader", Browser}); !errors.As(err, &again) || again.Command != Browser {
 		t.Errorf("error %v", err)
 	}

@@ -31,13 +31,13 @@ func (s *Set) Stop(ctx context.Context, started bool) error {
 	return s.Set.Stop(ctx, started)
 }
 
-// PutBack puts into Redis what the mirror has.
-func (p places) PutBack(ctx context.Context) error {
+// Resend puts into Redis what the mirror has.
+func (p places) Resend(ctx context.Context) error {
 	var keys []bloom.Hash
 	for part := range table.Parts {
 		keys = p.mirror.Part(part, keys[:0])
 		for piece := range slices.Chunk(keys, servers.PieceItems) {
-			if err := p.putBack(ctx, piece); err != nil {
+			if err := p.resend(ctx, piece); err != nil {
 				return err
 			}
 		}
@@ -45,7 +45,7 @@ func (p places) PutBack(ctx context.Context) error {
 	return nil
 }
 
-func (s *Set) putBack(ctx context.Context, keys []bloom.Hash) error {
+func (s *Set) resend(ctx context.Context, keys []bloom.Hash) error {
 	for len(keys) > 0 {
 		nodes := make([]node, len(keys))
 		cmds := make([]*redis.IntCmd, len(keys))

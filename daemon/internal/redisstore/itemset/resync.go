@@ -52,7 +52,7 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	if err := s.witnessed(ctx); err != nil { // what others forgot is not put back
 		return gone, err
 	}
-	if err := s.items.PutBack(ctx); err != nil {
+	if err := s.items.Resend(ctx); err != nil {
 		return gone, err
 	}
 	return gone, s.witnessed(ctx)

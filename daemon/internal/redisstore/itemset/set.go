@@ -38,8 +38,8 @@ type Items interface {
 	// Undo uses c to remove from Redis the items that no caller was told of. left are those
 	// that wait for the next time.
 	Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) (left []forgotten.Untold, err error)
-	// PutBack puts the contents of the mirror into Redis.
-	PutBack(ctx context.Context) error
+	// Resend puts the contents of the mirror into Redis.
+	Resend(ctx context.Context) error
 }
 
 // Init makes s the set of an entry. expires: items are keys that expire.

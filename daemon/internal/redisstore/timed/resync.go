@@ -11,14 +11,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
-// PutBack puts the items of the mirror into Redis, each for the rest of the time for which it
+// Resend puts the items of the mirror into Redis, each for the rest of the time for which it
 // counts as seen.
-func (p places) PutBack(ctx context.Context) error {
+func (p places) Resend(ctx context.Context) error {
 	var entries []timing.Entry
 	for part := range timing.Parts {
 		entries = p.mirror.Part(part, entries[:0])
 		for piece := range slices.Chunk(entries, servers.PieceItems) {
-			if err := p.putBack(ctx, piece); err != nil {
+			if err := p.resend(ctx, piece); err != nil {
 				return err
 			}
 		}
@@ -26,7 +26,7 @@ func (p places) PutBack(ctx context.Context) error {
 	return nil
 }
 
-func (s *Set) putBack(ctx context.Context, entries []timing.Entry) error {
+func (s *Set) resend(ctx context.Context, entries []timing.Entry) error {
 	now := s.mirror.Now()
 	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, e := range entries {
