@@ -29,6 +29,23 @@ type filterStatus struct {
 	Writer string `json:"writer,omitempty"`
 }
 
+func newStatus() *cobra.Command {
+	var flags commonFlags
+	cmd := &cobra.Command{
+		Use:   "status [NAME...]",
+		Short: "Show what store and archive have of each filter",
+		Long: `Show for each filter what the store has (STORE, about ITEMS), the newest version in the
+archive (VERSION, of about ARCHIVED items, AGE), and who is writing back (WRITER). It
+exits with 1 when store or archive cannot be asked.`,
+		Example: "  urifilter bitmap status --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return showStatus(cmd, &flags, args)
+		},
+	}
+	flags.register(cmd, true)
+	return cmd
+}
+
 // showStatus asks both sides and shows their answers. It returns an error if one of them did not
 // answer.
 func showStatus(cmd *cobra.Command, flags *commonFlags, names []string) error {

@@ -1,6 +1,7 @@
 // Package filter holds the commands filter and check: an input is split into batches, a daemon
-// judges them one after the other, and new items are printed. A run that breaks off says what is
-// certain. The calls themselves are in package client.
+// judges them one after the other, and new items are printed; and forget, reserve, commit and
+// release, which take the same input. A run that breaks off says what is certain. The calls
+// themselves are in package client.
 package filter
 
 import "github.com/spf13/cobra"

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/configs"
+)
+
+func newConfigExample() *cobra.Command {
+	return &cobra.Command{
+		Use:     "example",
+		Short:   "Print a file of all settings with their defaults and meanings",
+		Example: "  urifilter config example > urifilter.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), string(configs.Example))
+			return err
+		},
+	}
+}

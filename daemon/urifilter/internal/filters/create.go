@@ -1,0 +1,81 @@
+package filters
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
+)
+
+func newCreate() *cobra.Command {
+	var conn connection.Flags
+	var asJSON bool
+	var spec client.FilterSpec
+	var params parameterFlags
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a filter",
+		Long: `Create a filter, or find that it is there with the same parameters. What no flag
+says is the daemon's default. It needs a token of the scope admin, where tokens are
+in use.
+
+A filter of the kind bloom remembers for ever; one of the kind timing remembers each
+item for a time, --expire unless the call says another, and exactly; one of the kind
+exact until the item is forgotten, exactly, and any number of them. One of the kind
+simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
+		Example: `  # 150 million items, of which one in ten thousand may be missed: 470 MB
+  urifilter filters create pages --capacity 150M --error-rate 0.0001
+
+  # items are new again an hour after they were accepted
+  urifilter filters create news --kind timing --expire 1h
+
+  # no item is missed, of however many: 18 bytes of memory each
+  urifilter filters create jobs --kind exact
+
+  # which pages are nearly the same? With the fingerprints of the Python module simhash
+  urifilter filters create pages --kind simhash --feature-hash md5`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon, err := conn.Dial(cmd)
+			if err != nil {
+				return err
+			}
+			defer daemon.Close()
+			spec.More = params.given(cmd.Flags())
+			info, created, err := daemon.CreateFilter(cmd.Context(), args[0], spec)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return command.WriteJSON(cmd.OutOrStdout(), info)
+			case !created:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it exists with these parameters\n", info.Name)
+			case configs.Expires(info.Kind):
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, items expire %s\n", info.Name, info.ID, expiry(info))
+			case info.Capacity == 0:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d\n", info.Name, info.ID)
+			default:
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, for %s items at an error rate of %g, %s\n",
+					info.Name, info.ID, human.Count(int64(info.Capacity)), info.ErrorRate, human.Bytes(int64(info.Bytes)))
+			}
+			return err
+		},
+	}
+	conn.Register(cmd)
+	command.JSONFlag(cmd, &asJSON)
+	f := cmd.Flags()
+	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: "+configs.KindNames())
+	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use instead of the name")
+	params = newParameterFlags(cmd)
+	var names []cobra.Completion
+	for _, kind := range configs.Kinds() {
+		names = append(names, kind.Name)
+	}
+	completeFlag(cmd, "kind", names)
+	return cmd
+}
