@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/job"
 )
 
 // activity is a master's answer about current activity, with what a comparison with the previous answer adds.
@@ -122,7 +123,7 @@ func (a activity) write(w io.Writer) error {
 		return err
 	}
 	for _, j := range a.Jobs {
-		if err := writeBlocked(w, j.Name, j.Blocked); err != nil {
+		if err := job.WriteBlocked(w, j.Name, j.Blocked); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/crawl"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/form"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/graph"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/job"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/records"
 )
 
 const (
@@ -82,7 +84,7 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupRun, Title: "Run it:"},
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
-	command.Add(root, groupJobs, newJobCommand(), newTasksCommand(), newLogsCommand(), newDataCommand(), newTopCommand())
+	command.Add(root, groupJobs, job.NewCommand(), records.NewTasks(), records.NewLogs(), records.NewData(), newTopCommand())
 	command.Add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
 	command.Add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
 		newConfigCommand(), newServiceCommand())

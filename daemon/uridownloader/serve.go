@@ -88,6 +88,10 @@ func (f *flags) serve(roles node.Roles) error {
 	return n.Run(ctx, reload)
 }
 
+const likeServe = `
+
+Settings are read, and SIGTERM, SIGHUP and kill -9 work, as with "serve".`
+
 func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",

@@ -19,7 +19,7 @@ import (
 func newTopCommand() *cobra.Command {
 	var asJSON, once bool
 	interval := 2 * time.Second
-	cmd := calling(&cobra.Command{
+	cmd := calls.Command(&cobra.Command{
 		Use:   "top",
 		Short: "Show what is being downloaded, until interrupted",
 		Long: `Show what is being downloaded: the tasks of each job by state, how many end a second and
