@@ -75,8 +75,8 @@ func (c Config) validateServing(f *faults) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		f.add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
 	}
-	if c.CheckpointBytes < 64*KiB || c.CheckpointBytes > TiB {
-		f.add("checkpoint_bytes", "%s: want %s to %s", c.CheckpointBytes, 64*KiB, TiB)
+	if err := CheckCheckpointBytes(c.CheckpointBytes); err != nil {
+		f.add("checkpoint_bytes", "%w", err)
 	}
 	l := c.Limits
 	if l.BodyBytes < KiB || l.BodyBytes > TiB {
@@ -172,9 +172,25 @@ func (r Redis) validate(f *faults) {
 	if r.Replicas < 0 {
 		f.add("redis.replicas", "%d: want 0 or more", r.Replicas)
 	}
-	if r.MirrorBytes != 0 && (r.MirrorBytes < 4*MiB || r.MirrorBytes > TiB) {
-		f.add("redis.mirror_bytes", "%s: want 0 for whole mirrors, or %s to %s", r.MirrorBytes, 4*MiB, TiB)
+	if err := CheckMirrorBytes(r.MirrorBytes); err != nil {
+		f.add("redis.mirror_bytes", "%w", err)
 	}
+}
+
+// CheckCheckpointBytes returns an error if checkpoint_bytes cannot be n.
+func CheckCheckpointBytes(n Size) error {
+	if n < 64*KiB || n > TiB {
+		return fmt.Errorf("%s: want %s to %s", n, 64*KiB, TiB)
+	}
+	return nil
+}
+
+// CheckMirrorBytes returns an error if redis.mirror_bytes cannot be n.
+func CheckMirrorBytes(n Size) error {
+	if n != 0 && (n < 4*MiB || n > TiB) {
+		return fmt.Errorf("%s: want 0 for whole mirrors, or %s to %s", n, 4*MiB, TiB)
+	}
+	return nil
 }
 
 // Faults returns what is wrong with the servers, whose keys are in a section; it is no fault to

@@ -82,13 +82,13 @@ Timing and exact filters grow item by item: their memory is an average. Simhash 
 }
 
 func (o options) run(cmd *cobra.Command) error {
-	checkpoint, err := configs.ParseSize(o.checkpoint)
-	if err != nil || checkpoint < 1 {
-		return usage("--checkpoint-bytes %q: want bytes, or a number with KiB, MiB, GiB or TiB, such as 64MiB", o.checkpoint)
+	checkpoint, err := sizeOf(o.checkpoint, configs.CheckCheckpointBytes)
+	if err != nil {
+		return usage("--checkpoint-bytes %w", err)
 	}
-	mirror, err := configs.ParseSize(o.mirror)
-	if err != nil || mirror != 0 && mirror < 4*configs.MiB {
-		return usage("--mirror-bytes %q: want 0 or 4MiB and more, a number with KiB, MiB, GiB or TiB, such as 2GiB", o.mirror)
+	mirror, err := sizeOf(o.mirror, configs.CheckMirrorBytes)
+	if err != nil {
+		return usage("--mirror-bytes %w", err)
 	}
 	if o.idBytes < 1 || o.idBytes > 1024 {
 		return usage("--id-bytes %d: want 1 to 1024", o.idBytes)
@@ -122,6 +122,15 @@ func (o options) run(cmd *cobra.Command) error {
 		return command.WriteJSON(cmd.OutOrStdout(), plans)
 	}
 	return show(cmd.OutOrStdout(), plans, int(o.items.N), o.idBytes)
+}
+
+// sizeOf reads the size of a setting, which must be within the bounds of that setting.
+func sizeOf(text string, check func(configs.Size) error) (configs.Size, error) {
+	size, err := configs.ParseSize(text)
+	if err != nil {
+		return 0, err
+	}
+	return size, check(size)
 }
 
 // specs returns the requested filters, with all parameters.

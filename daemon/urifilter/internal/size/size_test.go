@@ -54,17 +54,29 @@ func TestSizeOfEachKind(t *testing.T) {
 	}
 }
 
+// The least value of each setting that a daemon takes is taken here, too.
+func TestSizeTakesTheLeastSettings(t *testing.T) {
+	if code, _, errOut := ask(t, "--items", "1M", "--start=false", "--checkpoint-bytes", "64KiB", "--mirror-bytes", "4MiB"); code != 0 {
+		t.Errorf("got %d, %s", code, errOut)
+	}
+}
+
 func TestSizeRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--kind \"blom\": want bloom or":        {"--items", "1M", "--kind", "blom"},
-		"want a whole number of items from 1":   {"--items", "1.5"},
-		"--error-rate 0.9: want":                {"--items", "1M", "--error-rate", "0.9"},
-		"--on-full \"burst\": want grow":        {"--items", "1M", "--on-full", "burst"},
-		"--id-bytes 0: want 1 to 1024":          {"--items", "1M", "--id-bytes", "0"},
-		"--mirror-bytes \"1MiB\": want 0 or":    {"--items", "1M", "--mirror-bytes", "1MiB"},
-		"--checkpoint-bytes \"64MB\": want":     {"--items", "1M", "--checkpoint-bytes", "64MB"},
-		`required flag(s) "items" not set`:      nil,
-		"unknown command \"5\" for \"urifilter": {"5", "--items", "1M"},
+		"--kind \"blom\": want bloom or":                                 {"--items", "1M", "--kind", "blom"},
+		"want a whole number of items from 1":                            {"--items", "1.5"},
+		"--error-rate 0.9: want":                                         {"--items", "1M", "--error-rate", "0.9"},
+		"--on-full \"burst\": want grow":                                 {"--items", "1M", "--on-full", "burst"},
+		"--id-bytes 0: want 1 to 1024":                                   {"--items", "1M", "--id-bytes", "0"},
+		"--mirror-bytes 1MiB: want 0 for whole mirrors, or 4MiB to 1TiB": {"--items", "1M", "--mirror-bytes", "1MiB"},
+		"--mirror-bytes 2TiB: want 0 for whole mirrors":                  {"--items", "1M", "--mirror-bytes", "2TiB"},
+		"--mirror-bytes \"2G\": want bytes, or":                          {"--items", "1M", "--mirror-bytes", "2G"},
+		"--checkpoint-bytes \"64MB\": want bytes, or":                    {"--items", "1M", "--checkpoint-bytes", "64MB"},
+		"--checkpoint-bytes 0: want 64KiB to 1TiB":                       {"--items", "1M", "--checkpoint-bytes", "0"},
+		"--checkpoint-bytes 65535: want 64KiB to 1TiB":                   {"--items", "1M", "--checkpoint-bytes", "65535"},
+		"--checkpoint-bytes 2TiB: want 64KiB to 1TiB":                    {"--items", "1M", "--checkpoint-bytes", "2TiB"},
+		`required flag(s) "items" not set`:                               nil,
+		"unknown command \"5\" for \"urifilter":                          {"5", "--items", "1M"},
 	} {
 		if code, _, errOut := ask(t, args...); code != 2 || !strings.Contains(errOut, want) {
 			t.Errorf("%q: got %d, %q, want %q", args, code, errOut, want)
