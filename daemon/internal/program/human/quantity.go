@@ -1,15 +1,21 @@
 package human
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 )
 
-// Quantity is a flag's value: a whole number of items, 1 to 2^40. It may be written as 150e6, or
-// with k, M or G for thousands, millions, thousand millions.
-type Quantity struct{ N uint64 }
+// Quantity is a flag's value: a whole number of items. It may be written as 150e6, or with k, M or
+// G for thousands, millions, thousand millions.
+type Quantity struct {
+	N    uint64
+	Most uint64 // the largest that Set takes, 2^53 at most; 0: 2^40
+	Want string // what messages of Set ask for; empty: a whole number of items up to Most
+}
 
 const mostQuantity = 1 << 40
 
@@ -32,10 +38,11 @@ func (q *Quantity) Set(text string) error {
 			number, factor = rest, f
 		}
 	}
+	most := cmp.Or(q.Most, mostQuantity)
 	value, err := strconv.ParseFloat(number, 64)
 	total := value * factor
-	if err != nil || !(total >= 1 && total <= mostQuantity) || total != math.Trunc(total) {
-		return fmt.Errorf("want a whole number of items from 1 to %d, such as 150M or 150e6", uint64(mostQuantity))
+	if err != nil || !(total >= 1 && total <= float64(most)) || total != math.Trunc(total) {
+		return errors.New("want " + cmp.Or(q.Want, fmt.Sprintf("a whole number of items from 1 to %d, such as 150M or 150e6", most)))
 	}
 	q.N = uint64(total)
 	return nil

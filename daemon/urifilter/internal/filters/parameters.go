@@ -1,10 +1,6 @@
 package filters
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
@@ -25,7 +22,7 @@ func newParameterFlags(cmd *cobra.Command) parameterFlags {
 		name := flagOf(p.Key)
 		switch p.Type().String() {
 		case "uint64":
-			v := &itemCount{want: p.Want}
+			v := &human.Quantity{Most: 1 << 53, Want: p.Want}
 			cmd.Flags().Var(v, name, p.Usage)
 			flags[p.Key] = v
 		case "float64":
@@ -61,8 +58,8 @@ func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
 			continue
 		}
 		switch v := v.(type) {
-		case *itemCount:
-			given[key] = v.n
+		case *human.Quantity:
+			given[key] = v.N
 		case *connection.Expire:
 			given[key] = time.Duration(*v).Seconds()
 		case *float64:
@@ -72,30 +69,4 @@ func (p parameterFlags) given(flags *pflag.FlagSet) map[string]any {
 		}
 	}
 	return given
-}
-
-// itemCount is a flag's value: a whole number, such as a number of items, with k, M or G for
-// thousands, millions, thousand millions.
-type itemCount struct {
-	n    uint64
-	want string // describes valid values in messages
-}
-
-func (c *itemCount) String() string { return fmt.Sprint(c.n) }
-func (c *itemCount) Type() string   { return "items" }
-
-func (c *itemCount) Set(text string) error {
-	factor := 1.0
-	if n := len(text); n > 0 {
-		if f, ok := map[byte]float64{'k': 1e3, 'K': 1e3, 'M': 1e6, 'G': 1e9}[text[n-1]]; ok {
-			factor, text = f, text[:n-1]
-		}
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	total := value * factor
-	if err != nil || !(total >= 1 && total <= 1<<53) || total != math.Trunc(total) {
-		return errors.New("want " + c.want)
-	}
-	c.n = uint64(total)
-	return nil
 }
