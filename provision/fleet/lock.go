@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,7 +46,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	text := "locked by " + orUnknown(e.Who)
+	text := "locked by " + cmp.Or(e.Who, "another run")
 	if e.From != "" {
 		text += " (from " + e.From + ")"
 	}
@@ -60,13 +61,6 @@ func (e *LockedError) Error() string {
 		text += fmt.Sprintf(", or at once by `kill %s` as root on %s", e.PID, e.Host)
 	}
 	return text
-}
-
-func orUnknown(who string) string {
-	if who == "" {
-		return "another run"
-	}
-	return who
 }
 
 // errLockLost ends the work on a host that has dropped our lock.
@@ -219,7 +213,7 @@ while [ -n "$(exec 9>&-; exec timeout %d head -c 1)" ]; do :; done
 : >"$file"
 `, host.Quote(path), codeHeld, codeHeld, codeHeld,
 		host.Quote("who="+oneLine(info.Who)), host.Quote("what="+oneLine(info.What)),
-		host.Quote("run="+oneLine(info.Run)), host.Quote("nonce="+nonce), orDefault(info.silence, silentTime))
+		host.Quote("run="+oneLine(info.Run)), host.Quote("nonce="+nonce), cmp.Or(info.silence, silentTime))
 }
 
 // askScript waits until the lock is held under nonce.

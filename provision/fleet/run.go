@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -53,9 +54,9 @@ func prepare(phases []Phase, o Options) (*run, error) {
 	if err := errors.Join(faults(phases, o)...); err != nil {
 		return nil, Usage(err)
 	}
-	o.Parallel = orDefault(o.Parallel, 8)
-	o.Grace = orDefault(o.Grace, 4*time.Second)
-	o.UndoTime = orDefault(o.UndoTime, 3*time.Minute)
+	o.Parallel = cmp.Or(o.Parallel, 8)
+	o.Grace = cmp.Or(o.Grace, 4*time.Second)
+	o.UndoTime = cmp.Or(o.UndoTime, 3*time.Minute)
 	if o.ID == "" {
 		o.ID = newID(time.Now())
 	}
@@ -110,13 +111,6 @@ func faults(phases []Phase, o Options) (all []error) {
 		}
 	}
 	return all
-}
-
-func orDefault[T int | time.Duration](value, otherwise T) T {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }
 
 // newID sorts by time.

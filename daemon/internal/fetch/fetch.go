@@ -5,6 +5,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -116,9 +117,9 @@ type Fetcher struct {
 
 // New makes a Fetcher. Close it.
 func New(o Options) *Fetcher {
-	o.UserAgent = or(o.UserAgent, "uridownloader")
-	o.BodyMemory, o.Memory = or(o.BodyMemory, 256<<10), or(o.Memory, 256<<20)
-	o.MaxHeaderBytes, o.IdleConns, o.IdleTime = or(o.MaxHeaderBytes, 256<<10), or(o.IdleConns, 512), or(o.IdleTime, 30*time.Second)
+	o.UserAgent = cmp.Or(o.UserAgent, "uridownloader")
+	o.BodyMemory, o.Memory = cmp.Or(o.BodyMemory, 256<<10), cmp.Or(o.Memory, 256<<20)
+	o.MaxHeaderBytes, o.IdleConns, o.IdleTime = cmp.Or(o.MaxHeaderBytes, 256<<10), cmp.Or(o.IdleConns, 512), cmp.Or(o.IdleTime, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -173,13 +174,4 @@ func (f *Fetcher) judge(p *proxies.Proxy, err *Error) {
 		f.o.Log.Warn("proxy failed", "proxy", p.String(), "err", err.Err)
 		p.Failed(err.Err)
 	}
-}
-
-// or returns value, or zero in place of the zero value.
-func or[T comparable](value, zero T) T {
-	var none T
-	if value == none {
-		return zero
-	}
-	return value
 }

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -267,7 +268,7 @@ func (h *hop) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		DNSStart:     func(httptrace.DNSStartInfo) { locked(func(now time.Time) { h.dnsBegan = now }) },
 		DNSDone:      func(httptrace.DNSDoneInfo) { locked(func(now time.Time) { h.spent.DNS = now.Sub(h.dnsBegan) }) },
-		ConnectStart: func(string, string) { locked(func(now time.Time) { h.dialled = or(h.dialled, now) }) },
+		ConnectStart: func(string, string) { locked(func(now time.Time) { h.dialled = cmp.Or(h.dialled, now) }) },
 		ConnectDone: func(string, string, error) {
 			locked(func(now time.Time) { h.spent.Connect = now.Sub(h.dialled) })
 		},

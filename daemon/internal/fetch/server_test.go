@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -130,7 +131,7 @@ func noGoroutines(t testing.TB) {
 // machine with other work must not reach them.
 func get(t testing.TB, f *Fetcher, r Request) (*Response, string, *Error) {
 	t.Helper()
-	r.Connect, r.Read = or(r.Connect, time.Minute), or(r.Read, 2*time.Minute)
+	r.Connect, r.Read = cmp.Or(r.Connect, time.Minute), cmp.Or(r.Read, 2*time.Minute)
 	answer, err := f.Fetch(t.Context(), r)
 	if err != nil {
 		var e *Error

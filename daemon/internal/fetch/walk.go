@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ type walk struct {
 }
 
 func newWalk(f *Fetcher, r Request) *walk {
-	r.Method = or(r.Method, http.MethodGet)
-	r.Connect, r.Read, r.Whole = or(r.Connect, 10*time.Second), or(r.Read, 30*time.Second), or(r.Whole, 5*time.Minute)
-	r.BodyLimit, r.RedirectLimit, r.LeastRate = or(r.BodyLimit, 32<<20), or(r.RedirectLimit, 10), or(r.LeastRate, 100)
+	r.Method = cmp.Or(r.Method, http.MethodGet)
+	r.Connect, r.Read, r.Whole = cmp.Or(r.Connect, 10*time.Second), cmp.Or(r.Read, 30*time.Second), cmp.Or(r.Whole, 5*time.Minute)
+	r.BodyLimit, r.RedirectLimit, r.LeastRate = cmp.Or(r.BodyLimit, 32<<20), cmp.Or(r.RedirectLimit, 10), cmp.Or(r.LeastRate, 100)
 	return &walk{f: f, r: r, began: f.o.Now(), method: r.Method, sent: r.Body, seen: map[string]bool{}}
 }
 

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (o *offered) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 func (o *offered) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	defer o.l.patience.pause()()
 	signature, err := signWith(o.Signer, rand, data, algorithm)
-	o.l.signed = or(o.file, o.from)
+	o.l.signed = cmp.Or(o.file, o.from)
 	if err != nil {
 		o.l.local = fmt.Errorf("%s: %w", o.from, err)
 	}

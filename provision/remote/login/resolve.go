@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +55,7 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 		return nil, err
 	}
 	t.name = h.Name
-	t.passwordEnv = or(h.PasswordEnv, PasswordEnv)
+	t.passwordEnv = cmp.Or(h.PasswordEnv, PasswordEnv)
 	if len(h.Bastion) > 0 {
 		jump = h.Bastion
 	} else if command := config.firstValue(h.Address, "ProxyCommand"); len(jump) == 0 && command != "" && command != "none" {
@@ -87,12 +88,12 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 // its ProxyJump.
 func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Login) (t Target, jump inventory.Bastion, err error) {
 	alias := to.Host
-	t = Target{address: alias, user: to.User, port: to.Port, trustNew: login.HostKeys == "accept-new", sudoEnv: or(login.SudoPasswordEnv, SudoPasswordEnv)}
+	t = Target{address: alias, user: to.User, port: to.Port, trustNew: login.HostKeys == "accept-new", sudoEnv: cmp.Or(login.SudoPasswordEnv, SudoPasswordEnv)}
 	if name := config.firstValue(alias, "HostName"); name != "" {
 		t.address = strings.NewReplacer("%%", "%", "%h", alias).Replace(name)
 	}
 	if t.user == "" {
-		t.user = or(config.firstValue(alias, "User"), d.user)
+		t.user = cmp.Or(config.firstValue(alias, "User"), d.user)
 	}
 	if t.user == "" {
 		return t, nil, errors.New("no user to log in as: give one in the inventory")
@@ -153,7 +154,7 @@ func (d *Dialer) knownFiles(config *sshConfig, alias, own string, expand func(st
 	if len(files) == 0 {
 		files = []string{filepath.Join(d.o.Home, ".ssh", "known_hosts")}
 	}
-	for _, file := range strings.Fields(or(config.firstValue(alias, "GlobalKnownHostsFile"), "/etc/ssh/ssh_known_hosts")) {
+	for _, file := range strings.Fields(cmp.Or(config.firstValue(alias, "GlobalKnownHostsFile"), "/etc/ssh/ssh_known_hosts")) {
 		if file != "none" {
 			files = append(files, expand(file))
 		}
@@ -228,11 +229,4 @@ func (c *sshConfig) all(alias, key string) []string {
 		}
 	}
 	return all
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

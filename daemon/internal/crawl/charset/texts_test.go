@@ -1,6 +1,7 @@
 package charset
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -96,7 +97,7 @@ func TestNoRaceTexts(t *testing.T) {
 				for _, part := range parts {
 					body := []byte(encoded(t, name, part))
 					got := Detect(body)
-					if decoded, _ := decode(or(got, utf8Name), body); string(decoded) == part { // or under another name
+					if decoded, _ := decode(cmp.Or(got, utf8Name), body); string(decoded) == part { // or under another name
 						hits++
 					} else {
 						wrong[got]++
@@ -111,13 +112,6 @@ func TestNoRaceTexts(t *testing.T) {
 		}
 	}
 	t.Log("\n" + table.String())
-}
-
-func or(s, empty string) string {
-	if s == "" {
-		return empty
-	}
-	return s
 }
 
 // TestWholePages: each text in each of its encodings comes out character by character from a page

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -39,7 +40,7 @@ func (f *Form) Submit(s Sending) (*Submission, error) {
 	}
 	action, method, enctype := f.Action, f.Method, f.Enctype
 	if pressed != nil {
-		action, method, enctype = or(pressed.action, action), or(pressed.method, method), or(pressed.enctype, enctype)
+		action, method, enctype = cmp.Or(pressed.action, action), cmp.Or(pressed.method, method), cmp.Or(pressed.enctype, enctype)
 	}
 	if method == "dialog" {
 		return nil, fmt.Errorf("form %s: it is closed by a script, and not sent", f.label())
@@ -90,11 +91,4 @@ func target(s Sending, action string) (*uri.URI, error) {
 		}
 	}
 	return base.Resolve(action)
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

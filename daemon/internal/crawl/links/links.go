@@ -5,6 +5,7 @@ package links
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -62,7 +63,7 @@ type Page struct {
 
 // Extract finds the links of a page in UTF-8, which was fetched from at.
 func Extract(page []byte, at *uri.URI, o Options) *Page {
-	o.Most, o.Longest, o.TextMost = or(o.Most, 10_000), or(o.Longest, 2048), or(o.TextMost, 200)
+	o.Most, o.Longest, o.TextMost = cmp.Or(o.Most, 10_000), cmp.Or(o.Longest, 2048), cmp.Or(o.TextMost, 200)
 	r := reader{o: o, z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{Base: at, Schemes: map[string]int{}}}
 	for _, value := range o.Robots {
 		r.robotsHeader(value)
@@ -70,13 +71,6 @@ func Extract(page []byte, at *uri.URI, o Options) *Page {
 	r.read()
 	r.resolve(at)
 	return r.page
-}
-
-func or(value, zero int) int {
-	if value == 0 {
-		return zero
-	}
-	return value
 }
 
 // raw is a link as written in the page.
