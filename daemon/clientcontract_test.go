@@ -30,7 +30,7 @@ func TestDaemonKeepsTheClientsContract(t *testing.T) {
 		f.Params = configs.Bloom{Capacity: 100_000, ErrorRate: 0.0001, OnFull: "warn"}
 		specs = append(specs, f)
 	}
-	e, err := engine.Open(t.Context(), store, specs, log)
+	e, err := engine.Open(t.Context(), store, engine.Settings{Filters: specs, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

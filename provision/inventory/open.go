@@ -115,17 +115,6 @@ func fileExists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Load reads a file and does not validate it. Faults name file, line and key.
-func Load(path string) (*Inventory, error) { return whole(load(path)) }
-
-// whole discards an inventory that was read only in part.
-func whole(i *Inventory, err error) (*Inventory, error) {
-	if err != nil {
-		return nil, err
-	}
-	return i, nil
-}
-
 // load returns the readable part of a file with the errors of the rest; nil: nothing is readable.
 func load(path string) (*Inventory, error) {
 	data, err := os.ReadFile(path)
@@ -137,8 +126,15 @@ func load(path string) (*Inventory, error) {
 	return parse(path, data)
 }
 
-// Parse is Load of a text. Relative paths in it are relative to the folder of path.
-func Parse(path string, data []byte) (*Inventory, error) { return whole(parse(path, data)) }
+// Parse reads the text of a file and does not validate it. Faults name file, line and key. Relative
+// paths in it are relative to the folder of path.
+func Parse(path string, data []byte) (*Inventory, error) {
+	i, err := parse(path, data)
+	if err != nil {
+		return nil, err // not what was read in part
+	}
+	return i, nil
+}
 
 func parse(path string, data []byte) (*Inventory, error) {
 	i := Default()

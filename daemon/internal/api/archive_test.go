@@ -43,7 +43,7 @@ func (st oneStore) Load(ctx context.Context) (map[engine.Spec]engine.Set, error)
 func waitingFor(tried bool) func(*api.Options) {
 	return func(o *api.Options) {
 		later := engine.Spec{ID: 9, Name: "later", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
-		e, err := engine.OpenWith(context.Background(), oneStore{&apitest.MemStore{}}, engine.Settings{
+		e, err := engine.Open(context.Background(), oneStore{&apitest.MemStore{}}, engine.Settings{
 			Filters: []engine.Spec{later}, Archive: silent{errors.New("mongodb://secret-host: gone")}, Log: o.Logger,
 		})
 		if err != nil {

@@ -87,7 +87,7 @@ func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func
 		{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 4_000_000, ErrorRate: 0.0001, OnFull: "warn"}},
 		{ID: 2, Name: "ip", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 0.0001, OnFull: "warn"}},
 	}
-	e, err := engine.Open(context.Background(), store, want, log)
+	e, err := engine.Open(context.Background(), store, engine.Settings{Filters: want, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

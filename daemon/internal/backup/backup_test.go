@@ -50,7 +50,7 @@ func newRig(t *testing.T) *rig {
 		}
 		return step(label)
 	}})
-	e, err := engine.OpenWith(t.Context(), store, engine.Settings{Archive: link, Log: log, Filters: []engine.Spec{
+	e, err := engine.Open(t.Context(), store, engine.Settings{Archive: link, Log: log, Filters: []engine.Spec{
 		{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}},
 	}})
 	if err != nil {

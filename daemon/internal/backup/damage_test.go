@@ -75,7 +75,7 @@ func TestOlderVersionInThePlaceOfADamagedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	e, err := engine.OpenWith(t.Context(), store, engine.Settings{Archive: r.link, Log: log})
+	e, err := engine.Open(t.Context(), store, engine.Settings{Archive: r.link, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

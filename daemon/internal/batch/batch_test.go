@@ -33,7 +33,7 @@ func open(t *testing.T) (*batch.Judge, *[2]counted) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	e, err := engine.Open(t.Context(), store, []engine.Spec{uri, news, calls}, log)
+	e, err := engine.Open(t.Context(), store, engine.Settings{Filters: []engine.Spec{uri, news, calls}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,15 +78,10 @@ type UnknownFilterError struct {
 
 func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unknown", e.Ref) }
 
-// Open is OpenWith without an archive.
-func Open(ctx context.Context, store Store, want []Spec, log *slog.Logger) (*Engine, error) {
-	return OpenWith(ctx, store, Settings{Filters: want, Log: log})
-}
-
-// OpenWith loads all filters of the store. Missing filters of the settings are created, or
+// Open loads all filters of the store. Missing filters of the settings are created, or
 // with an archive wait for Reconcile. A filter that exists with other parameters is kept
 // as it is, with a warning.
-func OpenWith(ctx context.Context, store Store, s Settings) (*Engine, error) {
+func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
 		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},

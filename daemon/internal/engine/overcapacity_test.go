@@ -21,7 +21,7 @@ func BenchmarkOverCapacity(b *testing.B) {
 	defer store.Close()
 	s := spec(1, "uri")
 	s.Params = configs.Bloom{Capacity: 10_000_000, ErrorRate: 1e-4, OnFull: "warn"}
-	e, err := engine.Open(b.Context(), store, []engine.Spec{s}, quiet)
+	e, err := engine.Open(b.Context(), store, engine.Settings{Filters: []engine.Spec{s}, Log: quiet})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func open(t *testing.T, dir string, s engine.Settings, wrap ...func(engine.Store
 	for _, w := range wrap {
 		store = w(store)
 	}
-	if b.Engine, err = engine.OpenWith(t.Context(), store, s); err != nil {
+	if b.Engine, err = engine.Open(t.Context(), store, s); err != nil {
 		t.Fatal(err)
 	}
 	return b

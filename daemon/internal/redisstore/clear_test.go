@@ -27,7 +27,7 @@ func startDaemon(t *testing.T, addr string, specs ...engine.Spec) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.Open(t.Context(), store, specs, slog.New(slog.DiscardHandler))
+	e, err := engine.Open(t.Context(), store, engine.Settings{Filters: specs, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

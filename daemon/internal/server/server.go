@@ -94,7 +94,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		settings.Archive = d.link
 		resyncFrom(d.store, d.link)
 	}
-	if d.engine, err = engine.OpenWith(ctx, d.store, settings); err != nil {
+	if d.engine, err = engine.Open(ctx, d.store, settings); err != nil {
 		return nil, err
 	}
 	spool, err := spoolDir(cfg, log)

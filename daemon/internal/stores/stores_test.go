@@ -53,7 +53,7 @@ func opened(t *testing.T, o mysqlstore.Options, want ...engine.Spec) (*engine.En
 			t.Error(err)
 		}
 	})
-	e, err := engine.Open(context.Background(), s, want, logger)
+	e, err := engine.Open(context.Background(), s, engine.Settings{Filters: want, Log: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestBesideRedis(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		e, err := engine.Open(ctx, s, nil, logger)
+		e, err := engine.Open(ctx, s, engine.Settings{Log: logger})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestBesideRedis(t *testing.T) {
 func TestNoneBeside(t *testing.T) {
 	s := Join(openMain(t), nil, slog.New(slog.DiscardHandler))
 	defer s.Close()
-	e, err := engine.Open(context.Background(), s, nil, slog.New(slog.DiscardHandler))
+	e, err := engine.Open(context.Background(), s, engine.Settings{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ func testNumbers(t *testing.T, o Opener, s Sample) {
 	begin := func() (*engine.Engine, engine.Store) {
 		t.Helper()
 		store := open(t, o)
-		e, err := engine.Open(t.Context(), store, settings, slog.New(slog.DiscardHandler))
+		e, err := engine.Open(t.Context(), store, engine.Settings{Filters: settings, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

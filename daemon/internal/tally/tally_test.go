@@ -44,7 +44,7 @@ func TestTallies(t *testing.T) {
 		}
 	})
 	spec := engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 1e-4, OnFull: "warn"}}
-	e, err := engine.Open(t.Context(), store, []engine.Spec{spec, {ID: 2, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}}, log)
+	e, err := engine.Open(t.Context(), store, engine.Settings{Filters: []engine.Spec{spec, {ID: 2, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

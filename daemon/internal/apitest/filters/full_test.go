@@ -20,7 +20,7 @@ import (
 func TestNoRaceATimingFilterHasABound(t *testing.T) {
 	const bound = 8 << 20
 	mem := &apitest.MemStore{}
-	e, err := engine.OpenWith(context.Background(), mem, engine.Settings{
+	e, err := engine.Open(context.Background(), mem, engine.Settings{
 		Filters:     []engine.Spec{{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}},
 		FilterBytes: bound, Log: slog.New(slog.DiscardHandler),
 	})

@@ -19,7 +19,7 @@ import (
 func TestNoRaceAFilterGrows(t *testing.T) {
 	const bound = 2 << 20
 	st := apitest.OpenEmbedded(t, t.TempDir())
-	e, err := engine.OpenWith(context.Background(), st, engine.Settings{FilterBytes: bound, Log: slog.New(slog.DiscardHandler)})
+	e, err := engine.Open(context.Background(), st, engine.Settings{FilterBytes: bound, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

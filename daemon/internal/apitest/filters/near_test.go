@@ -188,7 +188,7 @@ func TestNearHasTwoScopes(t *testing.T) {
 // cleared filter takes documents again.
 func TestNoRaceASimhashFilterHasABound(t *testing.T) {
 	mem := &apitest.MemStore{}
-	e, err := engine.OpenWith(t.Context(), mem, engine.Settings{
+	e, err := engine.Open(t.Context(), mem, engine.Settings{
 		Filters:     []engine.Spec{{ID: 7, Name: "pages", Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}},
 		FilterBytes: 12 << 20, Log: slog.New(slog.DiscardHandler),
 	})

@@ -3,6 +3,7 @@ package crawltest
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func Check(dir string, n int) error {
 			bad("%s: %w", r.URI, err)
 			continue
 		}
-		if pages.Sum(text) != r.SHA256 || len(text) != r.Bytes {
+		if fmt.Sprintf("%x", sha256.Sum256(text)) != r.SHA256 || len(text) != r.Bytes {
 			bad("%s: the file is not what the index says", r.URI)
 		}
 		if first := contents[r.SHA256]; first != r.DuplicateOf {

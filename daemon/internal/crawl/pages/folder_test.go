@@ -152,7 +152,7 @@ func TestConcurrent(t *testing.T) {
 
 func TestLine(t *testing.T) {
 	t.Parallel()
-	r := Record{URI: "http://h.example/?a=1&b=<中>", File: "h.example/x.html", Status: 200, SHA256: Sum(nil),
+	r := Record{URI: "http://h.example/?a=1&b=<中>", File: "h.example/x.html", Status: 200, SHA256: "e3b0c44298fc1c14",
 		Time: time.Date(2026, 11, 23, 4, 5, 6, 789_999_999, time.FixedZone("x", 3600))}
 	line, err := r.Line()
 	if err != nil {

@@ -2,8 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 )
@@ -25,12 +23,6 @@ type Record struct {
 	Depth       int       `json:"depth"`                  // links from a seed
 	Referrer    string    `json:"referrer"`               // the page on which it was first found; "": a seed
 	Time        time.Time `json:"time"`                   // when it was stored, in UTC to the millisecond
-}
-
-// Sum is the SHA-256 of a file in hex.
-func Sum(file []byte) string {
-	sum := sha256.Sum256(file)
-	return hex.EncodeToString(sum[:])
 }
 
 // Line returns the record as a line, with its line end.

@@ -106,7 +106,7 @@ func open(ctx context.Context, dir, durability string, log *slog.Logger) (_ *Own
 	for _, f := range d.Specs() {
 		specs = append(specs, engine.Spec(f))
 	}
-	e, err := engine.OpenWith(ctx, store, engine.Settings{Filters: specs, Log: log})
+	e, err := engine.Open(ctx, store, engine.Settings{Filters: specs, Log: log})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

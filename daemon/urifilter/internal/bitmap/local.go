@@ -59,7 +59,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 			}
 		}
 	}
-	if l.engine, err = engine.OpenWith(ctx, l.store, settings); err != nil {
+	if l.engine, err = engine.Open(ctx, l.store, settings); err != nil {
 		return nil, errors.Join(err, l.store.Close())
 	}
 	l.backup = backup.New(l.engine, l.link, prometheus.NewRegistry(), log)

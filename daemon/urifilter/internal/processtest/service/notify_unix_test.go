@@ -86,7 +86,7 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	t.Setenv("WATCHDOG_PID", "")
 	store := &stuckStore{}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	e, err := engine.Open(t.Context(), store, nil, log)
+	e, err := engine.Open(t.Context(), store, engine.Settings{Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
