@@ -187,3 +187,17 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+// All programs call a daemon on their own machine at this URL.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.Listen = ":9000"
+	if got := c.URL(); got != "http://127.0.0.1:9000" {
+		t.Error(got)
+	}
+	c.TLS.CertFile = "/etc/c.pem"
+	if got := c.URL(); got != "https://127.0.0.1:9000" {
+		t.Errorf("with a certificate: %s", got)
+	}
+}

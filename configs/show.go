@@ -17,9 +17,5 @@ func (c Config) YAML() ([]byte, error) {
 
 // URL returns the address at which a daemon with these settings answers on its own machine.
 func (c Config) URL() string {
-	scheme := "http://"
-	if c.TLS.CertFile != "" {
-		scheme = "https://"
-	}
-	return scheme + address.Reachable(c.Listen)
+	return address.URL(c.TLS.CertFile != "", c.Listen)
 }

@@ -52,6 +52,18 @@ func Reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
+// URL returns the URL at which a program that listens on an address, with TLS or without, is called
+// on its own machine. What is no host:port, such as the path of a Unix socket, stays as it is.
+func URL(tls bool, listen string) string {
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return listen
+	}
+	if tls {
+		return "https://" + Reachable(listen)
+	}
+	return "http://" + Reachable(listen)
+}
+
 // Bind checks the addresses of a host that a server on it is bound to in addition to loopback,
 // and leaves out those that are loopback or repeated. faults says what is wrong with others.
 func Bind(addresses []string) (bind, faults []string) {

@@ -32,6 +32,29 @@ func TestAListenAddressIsReached(t *testing.T) {
 	}
 }
 
+// For the wildcard of IPv6, the host is ::1, because the program may listen on IPv6 only.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		":8000":                   "http://127.0.0.1:8000",
+		"0.0.0.0:8000":            "http://127.0.0.1:8000",
+		"[::]:8000":               "http://[::1]:8000",
+		"[::1]:8000":              "http://[::1]:8000",
+		"host:1":                  "http://host:1",
+		"192.0.2.7:18000":         "http://192.0.2.7:18000",
+		"[fe80::1%eth0]:8000":     "http://[fe80::1%eth0]:8000",
+		"/run/urifilter/api.sock": "/run/urifilter/api.sock",
+		"@urifilter":              "@urifilter",
+	} {
+		if got := URL(false, listen); got != want {
+			t.Errorf("%s: got %s, want %s", listen, got, want)
+		}
+	}
+	if got := URL(true, ":8000"); got != "https://127.0.0.1:8000" {
+		t.Errorf("with TLS: %s", got)
+	}
+}
+
 func TestBind(t *testing.T) {
 	bind, faults := Bind([]string{"127.0.0.1", "192.0.2.7", "::1", "192.0.2.7", "2001:db8::1", "0.0.0.0", "example.com", "fe80::1%eth0"})
 	if want := []string{"192.0.2.7", "2001:db8::1"}; !slices.Equal(bind, want) {

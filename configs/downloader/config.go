@@ -246,12 +246,4 @@ func source() strict.Source {
 }
 
 // URL returns the address at which a master with these settings answers on its own machine.
-func (c Config) URL() string { return c.Scheme() + address.Reachable(c.Listen) }
-
-// Scheme returns the beginning of the URL of a process with these settings: http:// or https://.
-func (c Config) Scheme() string {
-	if c.TLS.CertFile != "" {
-		return "https://"
-	}
-	return "http://"
-}
+func (c Config) URL() string { return address.URL(c.TLS.CertFile != "", c.Listen) }

@@ -127,7 +127,7 @@ func ready(ctx context.Context, listen string) bool {
 func answersReady(ctx context.Context, listen string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address.Reachable(listen)+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.URL(false, listen)+"/readyz", nil)
 	if err != nil {
 		return false
 	}
@@ -143,9 +143,9 @@ func answersReady(ctx context.Context, listen string) bool {
 func (p served) calls(listen string) string {
 	at, server := address.Reachable(listen), ""
 	if at != p.listen {
-		server = " --server http://" + at
+		server = " --server " + address.URL(false, listen)
 	}
-	return fmt.Sprintf("\n%s is ready on http://%s; Ctrl-C stops it. Try, in another terminal:\n%s\n", p.name, at, p.try(at, server))
+	return fmt.Sprintf("\n%s is ready on %s; Ctrl-C stops it. Try, in another terminal:\n%s\n", p.name, address.URL(false, listen), p.try(at, server))
 }
 
 func filterCalls(at, server string) string {

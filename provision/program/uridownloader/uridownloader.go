@@ -121,7 +121,7 @@ func working(name string, text []byte) (program.Settings, error) {
 		return s, err
 	}
 	c, err := downloader.Parse(name, text)
-	s.Listen, s.URL = c.Worker.Listen, c.Scheme()+address.Reachable(c.Worker.Listen)
+	s.Listen, s.URL = c.Worker.Listen, address.URL(c.TLS.CertFile != "", c.Worker.Listen)
 	s.Ask = nil // it is ready when it reaches the store
 	s.AskOnHost = func(ctx context.Context, h host.Host, _, _ string) error { return readyOnHost(ctx, h, c.Worker.Listen) }
 	return s, err

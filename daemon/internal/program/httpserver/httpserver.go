@@ -11,11 +11,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/connlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/drain"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
@@ -42,6 +44,7 @@ type Options struct {
 type Server struct {
 	opt       Options
 	listeners []net.Listener
+	handed    bool // by systemd, which opened them
 	http      *http.Server
 	drain     *drain.Drainer
 	broken    chan error
@@ -51,11 +54,11 @@ type Server struct {
 // Open opens the sockets, so that a port in use is noticed before anything else begins.
 func Open(o Options) (*Server, error) {
 	o.Options.Log = o.Log
-	listeners, err := listen.Open(o.Options)
+	listeners, handed, err := listen.Open(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opt: o, listeners: listeners}
+	s := &Server{opt: o, listeners: listeners, handed: handed}
 	s.warnPlainText()
 	return s, nil
 }
@@ -168,11 +171,14 @@ func (s *Server) Close() error {
 // Addr is the address of the first socket.
 func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
 
-// URL is the URL at which the program can be called.
+// URL is the URL at which the program is called on its own machine.
 func (s *Server) URL() string {
-	scheme := "http"
-	if s.opt.Certificate != nil {
-		scheme = "https"
+	at := s.Addr().String()
+	// A socket of ours for all interfaces says [::] even if the settings say 0.0.0.0, and a machine
+	// without IPv6 cannot call ::1. One of systemd may be for IPv6 only, whatever the settings say.
+	if tcp, ok := s.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && !s.handed {
+		host, _, _ := net.SplitHostPort(s.opt.Address)
+		at = net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 	}
-	return scheme + "://" + s.Addr().String()
+	return address.URL(s.opt.Certificate != nil, at)
 }

@@ -30,31 +30,31 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Open takes the sockets that systemd hands over, or opens the address of the settings.
-func Open(o Options) (_ []net.Listener, err error) {
-	handed, err := activation.Listeners()
+// Open takes the sockets that systemd hands over, or opens the address of the settings; handed says which.
+func Open(o Options) (sockets []net.Listener, handed bool, err error) {
+	sockets, err = activation.Listeners()
 	if err != nil {
-		return nil, fmt.Errorf("sockets handed over by systemd: %w", err)
+		return nil, false, fmt.Errorf("sockets handed over by systemd: %w", err)
 	}
-	if len(handed) == 0 {
+	if len(sockets) == 0 {
 		l, err := net.Listen("tcp", o.Address)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("%w\nhint: is %s already running there? choose another port with --listen", err, o.Program)
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return []net.Listener{l}, nil
+		return []net.Listener{l}, false, nil
 	}
-	if err := o.check(handed); err != nil {
-		for _, l := range handed {
+	if err := o.check(sockets); err != nil {
+		for _, l := range sockets {
 			if l != nil {
 				_ = l.Close()
 			}
 		}
-		return nil, err
+		return nil, false, err
 	}
-	return handed, nil
+	return sockets, true, nil
 }
 
 func (o Options) check(handed []net.Listener) error {

@@ -20,12 +20,12 @@ func socket(t *testing.T, network, address string) net.Listener {
 }
 
 func TestOpenAtTheAddress(t *testing.T) {
-	all, err := Open(Options{Program: "some", Address: "127.0.0.1:0"})
-	if err != nil || len(all) != 1 {
-		t.Fatalf("got %v, %v", all, err)
+	all, handed, err := Open(Options{Program: "some", Address: "127.0.0.1:0"})
+	if err != nil || len(all) != 1 || handed {
+		t.Fatalf("got %v, %t, %v", all, handed, err)
 	}
 	defer all[0].Close()
-	_, err = Open(Options{Program: "some", Address: all[0].Addr().String()})
+	_, _, err = Open(Options{Program: "some", Address: all[0].Addr().String()})
 	if err == nil || !strings.Contains(err.Error(), "hint: is some already running there?") {
 		t.Errorf("an address in use: %v", err)
 	}

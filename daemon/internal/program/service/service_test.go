@@ -224,7 +224,7 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 	h := &unitHost{program: filter, run: func(context.Context, string, ...string) (string, error) {
 		return "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nResult=success\nMainPID=295\nNRestarts=2\n" +
-			"MemoryCurrent=[not set]\nStatusText=Serving http://[::]:8000: 5 filters\nListen=[::]:8000 (Stream)\nListen=127.0.0.1:1 (Stream)\n" +
+			"MemoryCurrent=[not set]\nStatusText=Serving http://[::1]:8000: 5 filters\nListen=[::]:8000 (Stream)\nListen=127.0.0.1:1 (Stream)\n" +
 			"ActiveEnterTimestamp=Fri 2025-11-21 10:11:01.141234 UTC\n", nil
 	}}
 	s, err := h.show(t.Context(), filter.Service())
