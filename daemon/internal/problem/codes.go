@@ -5,7 +5,7 @@ import "github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 // The error codes, besides those of package items.
 const (
 	MalformedGzip       = "malformed_gzip"
-	IncompleteBody      = "incomplete_body"
+	IncompleteBody      = problemdetail.IncompleteBody
 	MissingParameter    = "missing_parameter"
 	UnknownParameter    = "unknown_parameter"
 	InvalidParameter    = problemdetail.InvalidParameter

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // Entry is what a code means to the callers of each interface.
@@ -27,6 +28,10 @@ type Entry struct {
 // and so do those 503 that say so.
 func Table() []Entry {
 	const exit = command.ExitFailure // the only one that README.md promises
+	meanings := problemdetail.Common("daemon")
+	common := func(code, resp string) Entry {
+		return Entry{code, meanings[code].Status, resp, exit, meanings[code].Title}
+	}
 	return []Entry{
 		{items.MalformedJSON, http.StatusBadRequest, "ERR", exit, "The body is not well-formed JSON."},
 		{items.WrongType, http.StatusBadRequest, "ERR", exit, "A member of the body has the wrong JSON type."},
@@ -42,29 +47,29 @@ func Table() []Entry {
 		{items.TextTooShort, http.StatusBadRequest, "ERR", exit, "The text of a document is too short to be compared."},
 		{items.LeaseInvalid, http.StatusBadRequest, "ERR", exit, "Items cannot be reserved for that time."},
 		{MalformedGzip, http.StatusBadRequest, "ERR", exit, "The body is not well-formed gzip."},
-		{IncompleteBody, http.StatusBadRequest, "ERR", exit, "The body broke off before its end."},
+		common(IncompleteBody, "ERR"),
 		{MissingParameter, http.StatusBadRequest, "ERR", exit, "A query parameter is required."},
 		{UnknownParameter, http.StatusBadRequest, "ERR", exit, "A query parameter is unknown."},
-		{InvalidParameter, http.StatusBadRequest, "ERR", exit, "A query parameter's value is not valid."},
+		common(InvalidParameter, "ERR"),
 		{ConfirmRequired, http.StatusBadRequest, "ERR", exit, "A call that forgets all items of a filter must be confirmed by its name."},
-		{Unauthorized, http.StatusUnauthorized, "NOAUTH", exit, "A valid token is required."},
-		{Forbidden, http.StatusForbidden, "NOPERM", exit, "The token lacks a scope."},
-		{CrossSite, http.StatusForbidden, "NOPERM", exit, "A web page of another site may have made the call; without tokens the daemon refuses those."},
-		{UnknownPath, http.StatusNotFound, "ERR", exit, "There is nothing at this path."},
+		common(Unauthorized, "NOAUTH"),
+		common(Forbidden, "NOPERM"),
+		common(CrossSite, "NOPERM"),
+		common(UnknownPath, "ERR"),
 		{UnknownFilter, http.StatusNotFound, "ERR", exit, "There is no such filter."},
 		{UnknownReservation, http.StatusNotFound, "ERR", exit, "There is no such reservation, or no longer."},
 		{UnknownVersion, http.StatusNotFound, "ERR", exit, "The archive has no such version."},
-		{MethodNotAllowed, http.StatusMethodNotAllowed, "ERR", exit, "The path does not support this method."},
-		{RequestTimeout, http.StatusRequestTimeout, "ERR", exit, "The body came too slowly."},
+		common(MethodNotAllowed, "ERR"),
+		common(RequestTimeout, "ERR"),
 		{FilterConflict, http.StatusConflict, "ERR", exit, "A filter of this name or id exists with other parameters."},
 		{NoArchive, http.StatusConflict, "ERR", exit, "The daemon has no archive."},
 		{LeaseHeld, http.StatusConflict, "ERR", exit, "Somebody else is writing or restoring this bit-map."},
 		{ArchiveMismatch, http.StatusConflict, "ERR", exit, "The archive has another bit-map under the name of this filter."},
-		{BodyTooLarge, http.StatusRequestEntityTooLarge, "ERR", exit, "The body is too large."},
+		common(BodyTooLarge, "ERR"),
 		{items.ItemTooLarge, http.StatusRequestEntityTooLarge, "ERR", exit, "An item is too large."},
 		{items.TextTooLarge, http.StatusRequestEntityTooLarge, "ERR", exit, "The text of a document is too large."},
 		{items.TooManyItems, http.StatusRequestEntityTooLarge, "ERR", exit, "The list has too many items."},
-		{UnsupportedMedia, http.StatusUnsupportedMediaType, "ERR", exit, "The body's Content-Type is not accepted here."},
+		common(UnsupportedMedia, "ERR"),
 		{UnsupportedCoding, http.StatusUnsupportedMediaType, "ERR", exit, "The body's Content-Encoding is not accepted."},
 		{InvalidFilter, http.StatusUnprocessableEntity, "ERR", exit, "A filter cannot be made with these parameters."},
 		{ExpireNotSupported, http.StatusUnprocessableEntity, "ERR", exit, "Filters of this kind do not expire items."},
@@ -77,8 +82,8 @@ func Table() []Entry {
 		{items.DistanceInvalid, http.StatusUnprocessableEntity, "ERR", exit, "Documents cannot be searched up to that distance."},
 		{items.LimitInvalid, http.StatusUnprocessableEntity, "ERR", exit, "That many near documents cannot be listed."},
 		{ReserveNotSupported, http.StatusUnprocessableEntity, "ERR", exit, "Items of this kind of filter cannot be reserved in this store."},
-		{TooManyRefusals, http.StatusTooManyRequests, "ERR", exit, "Too many unknown tokens came from this address."},
-		{Internal, http.StatusInternalServerError, "ERR", exit, "Internal error; the daemon's log says more."},
+		common(TooManyRefusals, "ERR"),
+		common(Internal, "ERR"),
 		{ArchiveFailed, http.StatusInternalServerError, "ERR", exit, "The copy from or to the archive failed; what was archived before is as it was."},
 		{Overloaded, http.StatusServiceUnavailable, "TRYAGAIN", exit, "Too much is being received at once; try again."},
 		{FilterRestoring, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The filter is being restored from the archive."},
@@ -87,7 +92,7 @@ func Table() []Entry {
 		{StoreUnavailable, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The store cannot be reached, or is being resynced; nothing was remembered."},
 		{OutcomeUnknown, http.StatusServiceUnavailable, "ERR", exit, "The store failed in the middle of the batch; some of its items may have been remembered."},
 		{StoreFailed, http.StatusServiceUnavailable, "MISCONF", exit, "The store has failed and accepts nothing until the daemon is restarted."},
-		{NotReady, http.StatusServiceUnavailable, "TRYAGAIN", exit, "The daemon should not be sent requests now."},
+		common(NotReady, "TRYAGAIN"),
 		{NoStorage, http.StatusInsufficientStorage, "OOM", exit, "The store has no space left for new items."},
 		{FilterFull, http.StatusInsufficientStorage, "ERR", exit, "The filter is full and accepts nothing new."},
 	}

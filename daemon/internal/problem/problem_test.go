@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 func TestTable(t *testing.T) {
@@ -35,6 +36,15 @@ func TestTable(t *testing.T) {
 	}
 	if len(ByCode()) != len(seen) {
 		t.Errorf("%d codes, %d entries", len(ByCode()), len(seen))
+	}
+}
+
+// What means the same in all programs is said as there.
+func TestCommonCodes(t *testing.T) {
+	for code, m := range problemdetail.Common("daemon") {
+		if e := ByCode()[code]; e.Status != m.Status || e.Title != m.Title {
+			t.Errorf("%s: %+v, want %+v", code, e, m)
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ func bodyError(err error, most int64) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &problemdetail.Error{Code: problemdetail.RequestTimeout, Cause: err, Header: [2]string{"Connection", "close"}}
 	}
-	return &problemdetail.Error{Code: CodeIncomplete, Cause: err}
+	return &problemdetail.Error{Code: problemdetail.IncompleteBody, Cause: err}
 }
 
 func (m *Master) checkJob(w http.ResponseWriter, r *http.Request) error {

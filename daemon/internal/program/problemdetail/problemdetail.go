@@ -6,11 +6,13 @@ package problemdetail
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 )
 
 // The codes that all our programs may answer.
 const (
 	InvalidParameter = "invalid_parameter"
+	IncompleteBody   = "incomplete_body"
 	Unauthorized     = "unauthorized"
 	Forbidden        = "forbidden"
 	CrossSite        = "cross_site"
@@ -25,6 +27,33 @@ const (
 	NotReady         = "not_ready"
 	StoreUnavailable = "store_unavailable"
 )
+
+// Meaning is what a code means to callers by HTTP.
+type Meaning struct {
+	Status int
+	Title  string // a sentence
+}
+
+// Common returns the codes that mean the same in all our programs; self is what a program calls
+// itself there, such as daemon. Of the codes above, StoreUnavailable and Overloaded are missing:
+// what they promise depends on the program.
+func Common(self string) map[string]Meaning {
+	return map[string]Meaning{
+		InvalidParameter: {http.StatusBadRequest, "A query parameter's value is not valid."},
+		IncompleteBody:   {http.StatusBadRequest, "The body broke off before its end."},
+		Unauthorized:     {http.StatusUnauthorized, "A valid token is required."},
+		Forbidden:        {http.StatusForbidden, "The token lacks a scope."},
+		CrossSite:        {http.StatusForbidden, "A web page of another site may have made the call; without tokens the " + self + " refuses those."},
+		UnknownPath:      {http.StatusNotFound, "There is nothing at this path."},
+		MethodNotAllowed: {http.StatusMethodNotAllowed, "The path does not support this method."},
+		RequestTimeout:   {http.StatusRequestTimeout, "The body came too slowly."},
+		BodyTooLarge:     {http.StatusRequestEntityTooLarge, "The body is too large."},
+		UnsupportedMedia: {http.StatusUnsupportedMediaType, "The body's Content-Type is not accepted here."},
+		TooManyRefusals:  {http.StatusTooManyRequests, "Too many unknown tokens came from this address."},
+		Internal:         {http.StatusInternalServerError, "Internal error; the " + self + "'s log says more."},
+		NotReady:         {http.StatusServiceUnavailable, "The " + self + " should not be sent requests now."},
+	}
+}
 
 // Error is an error that is shown to callers.
 type Error struct {
