@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/configs/fault"
 )
 
 // Canonical is how far a filter normalizes URIs before it compares them. Kinds whose items may be
@@ -64,7 +66,7 @@ func (c Canonical) complete(d Defaults) Canonical {
 
 func (c Canonical) faults() []Fault {
 	var all []Fault
-	if text := checkOneOf(cmp.Or(c.Canonical, CanonicalNone), canonicalForms()...); text != "" {
+	if text := fault.OneOf(cmp.Or(c.Canonical, CanonicalNone), canonicalForms()...); text != "" {
 		all = append(all, Fault{"canonical", text})
 	}
 	if c.Canonical != CanonicalCrawl && c.CanonicalDrop != "" {

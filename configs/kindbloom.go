@@ -3,8 +3,8 @@ package configs
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strings"
+
+	"github.com/cr-clawer/urifilter/configs/fault"
 )
 
 // Bounds of the kind bloom; package bloom has the same.
@@ -84,7 +84,7 @@ func (b Bloom) Complete(d Defaults) Params {
 func (b Bloom) Faults() []Fault {
 	var all []Fault
 	for _, f := range []Fault{
-		{"capacity", checkCapacity(b.Capacity)}, {"error_rate", checkErrorRate(b.ErrorRate)}, {"on_full", checkOneOf(b.OnFull, onFull()...)},
+		{"capacity", checkCapacity(b.Capacity)}, {"error_rate", checkErrorRate(b.ErrorRate)}, {"on_full", fault.OneOf(b.OnFull, onFull()...)},
 	} {
 		if f.Text != "" {
 			all = append(all, f)
@@ -103,14 +103,6 @@ func checkCapacity(n uint64) string {
 func checkErrorRate(r float64) string {
 	if !(r >= minErrorRate && r <= maxErrorRate) {
 		return fmt.Sprintf("%v: want %v to %v", r, minErrorRate, maxErrorRate)
-	}
-	return ""
-}
-
-// checkOneOf says what is wrong with value, which must be one of allowed.
-func checkOneOf(value string, allowed ...string) string {
-	if !slices.Contains(allowed, value) {
-		return fmt.Sprintf("%q: want %s", value, strings.Join(allowed, " or "))
 	}
 	return ""
 }

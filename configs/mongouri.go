@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/configs/fault"
 )
 
 // masked replaces a secret; it consists of letters, so that a URI stays valid.
@@ -15,13 +17,13 @@ const masked = "xxxxx"
 // CheckMongoDB returns what is wrong with the settings that lead to a database in MongoDB, by
 // their keys under section: uri, database and those of TLS.
 func CheckMongoDB(section, uri, database string, tls CallTLS) []error {
-	var f faults
+	var f fault.List
 	if err := validMongoURI(uri); err != nil {
-		f.add(section+".uri", "%w", err)
+		f.Add(section+".uri", "%w", err)
 	}
 	tls.validate(&f, section+".")
 	if database == "" || len(database) > 63 || strings.ContainsAny(database, "/\\. \"$*<>:|?\x00") {
-		f.add(section+".database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, database)
+		f.Add(section+".database", `%q: want a name of 1 to 63 bytes without / \ . " $ * < > : | ? or blanks`, database)
 	}
 	return f
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/configs/fault"
 	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
@@ -99,35 +100,35 @@ func parseTokens(path string, data []byte, scopes []string) (Tokens, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("%s: no tokens: want at least one, such as - {name: crawler, token: ..., scopes: [filter]}", path)
 	}
-	var f faults
+	var f fault.List
 	public := published()
 	tokens := make(Tokens, len(entries))
 	for i, e := range entries {
 		key := fmt.Sprintf("%s: token %d", path, i+1)
 		if e.Name == "" {
-			f.add(key, "no name")
+			f.Add(key, "no name")
 		} else {
 			key = fmt.Sprintf("%s: token %d (%s)", path, i+1, e.Name)
 		}
 		digest, err := digestOf(e.Token)
 		if err != nil {
-			f.add(key, "%w", err)
+			f.Add(key, "%w", err)
 		} else if slices.Contains(public, digest) {
-			f.add(key, "secret is the public one of tokens.example.yaml: want one of your own, as `urifilter token new` makes it")
+			f.Add(key, "secret is the public one of tokens.example.yaml: want one of your own, as `urifilter token new` makes it")
 		}
 		for j, other := range tokens[:i] {
 			if e.Name != "" && other.Name == e.Name {
-				f.add(key, "name is that of token %d: want each once", j+1)
+				f.Add(key, "name is that of token %d: want each once", j+1)
 			}
 			if err == nil && other.digest == digest {
-				f.add(key, "secret is that of token %d: want each once", j+1)
+				f.Add(key, "secret is that of token %d: want each once", j+1)
 			}
 		}
 		if len(e.Scopes) == 0 {
-			f.add(key, "no scopes: want some of %s", strings.Join(scopes, ", "))
+			f.Add(key, "no scopes: want some of %s", strings.Join(scopes, ", "))
 		}
 		for _, scope := range e.Scopes {
-			f.oneOf(key+": scope", scope, scopes...)
+			f.OneOf(key+": scope", scope, scopes...)
 		}
 		tokens[i] = Token{Name: e.Name, Scopes: slices.Clone(e.Scopes), digest: digest}
 	}

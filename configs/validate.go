@@ -9,138 +9,114 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs/address"
+	"github.com/cr-clawer/urifilter/configs/fault"
 )
-
-// faults collects what is wrong, each fault with its key first.
-type faults []error
-
-func (f *faults) add(key, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
-}
-
-// check adds text, which says what is wrong with a setting, unless it is empty.
-func (f *faults) check(key, text string) {
-	if text != "" {
-		f.add(key, "%s", text)
-	}
-}
-
-// oneOf adds a fault unless value is one of allowed.
-func (f *faults) oneOf(key, value string, allowed ...string) {
-	f.check(key, checkOneOf(value, allowed...))
-}
-
-func (f *faults) atLeast(key string, value, least time.Duration) {
-	if value < least {
-		f.add(key, "%s: want %s or more", value, least)
-	}
-}
 
 // Validate returns all faults joined, each naming its key, the value found (unless
 // it is a secret) and the values allowed. It looks at settings only, not at files
 // or servers that they name.
 func (c Config) Validate() error {
-	var f faults
+	var f fault.List
 	c.validateServing(&f)
 	c.validateFilters(&f)
-	f.oneOf("store", c.Store, "embedded", "redis")
-	f.oneOf("durability", c.Durability, "always", "interval", "none")
+	f.OneOf("store", c.Store, "embedded", "redis")
+	f.OneOf("durability", c.Durability, "always", "interval", "none")
 	if c.Store == "embedded" && c.DataDir == "" {
-		f.add("data_dir", `"": want a folder for the embedded store`)
+		f.Add("data_dir", `"": want a folder for the embedded store`)
 	}
 	if c.Store == "redis" {
 		c.Redis.validate(&f)
 	}
 	c.MySQL.validate(&f)
 	c.validateArchive(&f)
-	f.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	f.oneOf("log.format", c.Log.Format, "auto", "text", "json")
+	f.OneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	f.OneOf("log.format", c.Log.Format, "auto", "text", "json")
 	return errors.Join(f...)
 }
 
-func (c Config) validateServing(f *faults) {
+func (c Config) validateServing(f *fault.List) {
 	if err := address.Check(c.Listen); err != nil {
-		f.add("listen", "%w", err)
+		f.Add("listen", "%w", err)
 	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
-		f.add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
+		f.Add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
 	}
 	if c.Auth.ProtectMetrics && c.Auth.TokensFile == "" {
-		f.add("auth.protect_metrics", "true: there is no token that could be asked for: set auth.tokens_file, or want false")
+		f.Add("auth.protect_metrics", "true: there is no token that could be asked for: set auth.tokens_file, or want false")
 	}
 	for i, host := range c.Auth.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/*[] ") {
-			f.add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
+			f.Add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
 		}
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		f.add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
+		f.Add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
 	}
 	if err := CheckCheckpointBytes(c.CheckpointBytes); err != nil {
-		f.add("checkpoint_bytes", "%w", err)
+		f.Add("checkpoint_bytes", "%w", err)
 	}
 	l := c.Limits
 	if l.BodyBytes < KiB || l.BodyBytes > TiB {
-		f.add("limits.body_bytes", "%s: want %s to %s", l.BodyBytes, KiB, TiB)
+		f.Add("limits.body_bytes", "%s: want %s to %s", l.BodyBytes, KiB, TiB)
 	}
 	if l.ItemBytes < 1 || l.ItemBytes > l.BodyBytes {
-		f.add("limits.item_bytes", "%s: want 1 to limits.body_bytes, %s", l.ItemBytes, l.BodyBytes)
+		f.Add("limits.item_bytes", "%s: want 1 to limits.body_bytes, %s", l.ItemBytes, l.BodyBytes)
 	}
 	if l.TextBytes < 1 || l.TextBytes > TiB {
-		f.add("limits.text_bytes", "%s: want 1 to %s", l.TextBytes, TiB)
+		f.Add("limits.text_bytes", "%s: want 1 to %s", l.TextBytes, TiB)
 	}
 	if l.Items < 1 {
-		f.add("limits.items", "%d: want 1 or more", l.Items)
+		f.Add("limits.items", "%d: want 1 or more", l.Items)
 	}
 	if l.HeldBytes != 0 && l.HeldBytes/2 < l.BodyBytes {
-		f.add("limits.held_bytes", "%s: want 0, or twice limits.body_bytes (%s) and more", l.HeldBytes, l.BodyBytes)
+		f.Add("limits.held_bytes", "%s: want 0, or twice limits.body_bytes (%s) and more", l.HeldBytes, l.BodyBytes)
 	}
 	if l.FilterBytes != 0 && l.FilterBytes < MiB {
-		f.add("limits.filter_bytes", "%s: want 0 for half of the machine's memory, or %s and more", l.FilterBytes, MiB)
+		f.Add("limits.filter_bytes", "%s: want 0 for half of the machine's memory, or %s and more", l.FilterBytes, MiB)
 	}
 	if l.CompressBytes < 0 {
-		f.add("limits.compress_bytes", "%s: want 0 for no compression, or 1 and more", l.CompressBytes)
+		f.Add("limits.compress_bytes", "%s: want 0 for no compression, or 1 and more", l.CompressBytes)
 	}
 	if l.Connections < 0 {
-		f.add("limits.connections", "%d: want 1 or more, or 0 for no limit", l.Connections)
+		f.Add("limits.connections", "%d: want 1 or more, or 0 for no limit", l.Connections)
 	}
 	if l.ConnectionsPerAddress < 0 {
-		f.add("limits.connections_per_address", "%d: want 1 or more, or 0 for half of limits.connections", l.ConnectionsPerAddress)
+		f.Add("limits.connections_per_address", "%d: want 1 or more, or 0 for half of limits.connections", l.ConnectionsPerAddress)
 	}
-	f.atLeast("limits.header_timeout", l.HeaderTimeout, time.Millisecond)
-	f.atLeast("limits.body_timeout", l.BodyTimeout, time.Millisecond)
-	f.atLeast("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
+	f.AtLeast("limits.header_timeout", l.HeaderTimeout, time.Millisecond)
+	f.AtLeast("limits.body_timeout", l.BodyTimeout, time.Millisecond)
+	f.AtLeast("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
 }
 
-func (c Config) validateFilters(f *faults) {
-	f.check("uri_num_scale", checkCapacity(c.URINumScale))
-	f.check("accept_error_rate", checkErrorRate(c.AcceptErrorRate))
-	f.check("canonical_drop", checkDrop(c.CanonicalDrop))
+func (c Config) validateFilters(f *fault.List) {
+	f.Text("uri_num_scale", checkCapacity(c.URINumScale))
+	f.Text("accept_error_rate", checkErrorRate(c.AcceptErrorRate))
+	f.Text("canonical_drop", checkDrop(c.CanonicalDrop))
 
 	names, ids := map[string]int{}, map[int]int{}
 	for i, spec := range c.Specs() {
 		key := fmt.Sprintf("filters[%d].", i)
 		if text := CheckName(spec.Name); text != "" {
-			f.check(key+"name", text)
+			f.Text(key+"name", text)
 		} else if first, twice := names[spec.Name]; twice {
-			f.add(key+"name", "%q: is that of filters[%d]: want each once", spec.Name, first)
+			f.Add(key+"name", "%q: is that of filters[%d]: want each once", spec.Name, first)
 		} else {
 			names[spec.Name] = i
 		}
 		if spec.ID < 0 {
-			f.add(key+"id", "%d: want 1 or more, or 0 for the daemon to choose", spec.ID)
+			f.Add(key+"id", "%d: want 1 or more, or 0 for the daemon to choose", spec.ID)
 		} else if first, twice := ids[spec.ID]; twice && spec.ID != 0 {
-			f.add(key+"id", "%d: is that of filters[%d]: want each once", spec.ID, first)
+			f.Add(key+"id", "%d: is that of filters[%d]: want each once", spec.ID, first)
 		} else {
 			ids[spec.ID] = i
 		}
 		if kind, known := KindOf(spec.Kind); known && kind.Local && c.Store == "redis" && spec.KeptIn() == "" {
-			f.add(key+"kind", "%q: is for store: embedded: want another kind with store: redis", spec.Kind)
+			f.Add(key+"kind", "%q: is for store: embedded: want another kind with store: redis", spec.Kind)
 		}
 		if spec.KeptIn() == StoreMySQL && c.MySQL.Addr == "" {
-			f.add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())
+			f.Add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())
 		}
 		for _, wrong := range c.checkable(i).CheckParameters() {
-			f.check(key+wrong.Field, wrong.Setting)
+			f.Text(key+wrong.Field, wrong.Setting)
 		}
 	}
 }
@@ -162,18 +138,18 @@ func CheckName(name string) string {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
-func (r Redis) validate(f *faults) {
+func (r Redis) validate(f *fault.List) {
 	if len(r.Addrs) == 0 {
-		f.add("redis.addrs", "none: want host:port of a server")
+		f.Add("redis.addrs", "none: want host:port of a server")
 	}
 	*f = append(*f, r.Faults("redis")...)
-	f.oneOf("redis.in_doubt", r.InDoubt, "seen", "new")
-	f.oneOf("redis.durability", r.Durability, "server", "fsync")
+	f.OneOf("redis.in_doubt", r.InDoubt, "seen", "new")
+	f.OneOf("redis.durability", r.Durability, "server", "fsync")
 	if r.Replicas < 0 {
-		f.add("redis.replicas", "%d: want 0 or more", r.Replicas)
+		f.Add("redis.replicas", "%d: want 0 or more", r.Replicas)
 	}
 	if err := CheckMirrorBytes(r.MirrorBytes); err != nil {
-		f.add("redis.mirror_bytes", "%w", err)
+		f.Add("redis.mirror_bytes", "%w", err)
 	}
 }
 
@@ -196,73 +172,73 @@ func CheckMirrorBytes(n Size) error {
 // Faults returns what is wrong with the servers, whose keys are in a section; it is no fault to
 // have no servers at all.
 func (r RedisServers) Faults(section string) []error {
-	var f faults
+	var f fault.List
 	key := section + "."
 	for i, addr := range r.Addrs {
 		if err := address.Check(addr); err != nil {
-			f.add(fmt.Sprintf("%saddrs[%d]", key, i), "%w", err)
+			f.Add(fmt.Sprintf("%saddrs[%d]", key, i), "%w", err)
 		} else if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
-			f.add(fmt.Sprintf("%saddrs[%d]", key, i), "%q: want host:port of a server", addr)
+			f.Add(fmt.Sprintf("%saddrs[%d]", key, i), "%q: want host:port of a server", addr)
 		}
 	}
 	r.CallTLS.validate(&f, key)
 	switch {
 	case r.DB < 0:
-		f.add(key+"db", "%d: want 0 or more", r.DB)
+		f.Add(key+"db", "%d: want 0 or more", r.DB)
 	case r.DB > 0 && len(r.Addrs) > 1 && r.MasterName == "":
-		f.add(key+"db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
+		f.Add(key+"db", "%d: want 0: several addrs without master_name are a cluster, which has no other database", r.DB)
 	}
 	return f
 }
 
 var databasePattern = regexp.MustCompile(`^[A-Za-z0-9_$-]{1,64}$`)
 
-func (m MySQL) validate(f *faults) {
+func (m MySQL) validate(f *fault.List) {
 	if m.Addr == "" {
 		return
 	}
 	if err := address.Check(m.Addr); !strings.HasPrefix(m.Addr, "/") && err != nil {
-		f.add("mysql.addr", "%w, or the path of a socket", err)
+		f.Add("mysql.addr", "%w, or the path of a socket", err)
 	} else if host, port, _ := net.SplitHostPort(m.Addr); !strings.HasPrefix(m.Addr, "/") && (host == "" || port == "0") {
-		f.add("mysql.addr", "%q: want host:port of a server, or the path of a socket", m.Addr)
+		f.Add("mysql.addr", "%q: want host:port of a server, or the path of a socket", m.Addr)
 	}
 	if m.User == "" {
-		f.add("mysql.user", `"": want the name of a user`)
+		f.Add("mysql.user", `"": want the name of a user`)
 	}
 	if !databasePattern.MatchString(m.Database) {
-		f.add("mysql.database", "%q: want 1 to 64 letters, digits, _ $ -", m.Database)
+		f.Add("mysql.database", "%q: want 1 to 64 letters, digits, _ $ -", m.Database)
 	}
 	m.CallTLS.validate(f, "mysql.")
 }
 
 // validate refuses settings that would do nothing: somebody who names an authority and forgets
 // tls would send everything in plain text.
-func (c CallTLS) validate(f *faults, key string) {
+func (c CallTLS) validate(f *fault.List, key string) {
 	for _, s := range []struct{ key, value string }{
 		{"tls_ca_file", c.TLSCAFile}, {"tls_cert_file", c.TLSCertFile}, {"tls_key_file", c.TLSKeyFile}, {"tls_server_name", c.TLSServerName},
 	} {
 		if s.value != "" && !c.TLS {
-			f.add(key+s.key, "%q: %stls is false: want true, or none of its settings", s.value, key)
+			f.Add(key+s.key, "%q: %stls is false: want true, or none of its settings", s.value, key)
 		}
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		f.add(key+"tls_cert_file", "%q and tls_key_file %q: want both or neither; a file that holds both is named twice", c.TLSCertFile, c.TLSKeyFile)
+		f.Add(key+"tls_cert_file", "%q and tls_key_file %q: want both or neither; a file that holds both is named twice", c.TLSCertFile, c.TLSKeyFile)
 	}
 }
 
-func (c Config) validateArchive(f *faults) {
+func (c Config) validateArchive(f *fault.List) {
 	switch w := c.Writeback.Interval; {
 	case w != 0 && w < time.Minute:
-		f.add("writeback.interval", "%s: want 0s for none, or 1m or more", w)
+		f.Add("writeback.interval", "%s: want 0s for none, or 1m or more", w)
 	case w != 0 && c.MongoDB.URI == "":
-		f.add("writeback.interval", "%s: there is no archive to write to: set mongodb.uri, or want 0s", w)
+		f.Add("writeback.interval", "%s: there is no archive to write to: set mongodb.uri, or want 0s", w)
 	}
 	if c.Writeback.Keep < 1 {
-		f.add("writeback.keep", "%d: want 1 or more", c.Writeback.Keep)
+		f.Add("writeback.keep", "%d: want 1 or more", c.Writeback.Keep)
 	}
 	if c.MongoDB.URI == "" {
 		return
 	}
-	f.oneOf("mongodb.if_unreachable", c.MongoDB.IfUnreachable, "wait", "empty")
+	f.OneOf("mongodb.if_unreachable", c.MongoDB.IfUnreachable, "wait", "empty")
 	*f = append(*f, CheckMongoDB("mongodb", c.MongoDB.URI, c.MongoDB.Database, c.MongoDB.CallTLS)...)
 }

@@ -40,6 +40,7 @@ func rules() []rule {
 		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, testsToo: true, never: []string{"provision", "magefiles"}},
 		{folder: "configs", ours: []string{}, testsToo: true},
 		{folder: "configs/strict", ours: []string{}, testsToo: true},
+		{folder: "configs/fault", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		{folder: "configs/address", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		{folder: "systemd", ours: []string{}, testsToo: true, onlyModules: []string{}},
 		{folder: "client", ours: []string{}, testsToo: true, onlyModules: []string{}},

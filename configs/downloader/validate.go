@@ -6,135 +6,117 @@ import (
 	"net/mail"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/configs/address"
+	"github.com/cr-clawer/urifilter/configs/fault"
 )
 
 // Validate returns all faults joined, each naming its key, the value found and those allowed.
 func (c Config) Validate() error {
-	var faults []error
-	add := func(key, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
-	}
-	oneOf := func(key, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			add(key, "%q: want %s", value, strings.Join(allowed, " or "))
-		}
-	}
-	least := func(key string, value, least time.Duration) {
-		if value < least {
-			add(key, "%s: want %s or more", value, least)
-		}
-	}
-	between := func(key string, value, from, to int) {
-		if value < from || value > to {
-			add(key, "%d: want %d to %d", value, from, to)
-		}
-	}
+	var f fault.List
 	if err := address.Check(c.Listen); err != nil {
-		add("listen", "%w", err)
+		f.Add("listen", "%w", err)
 	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
-		add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
+		f.Add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
 	}
 	if err := address.Check(c.Dispatch.Listen); err != nil {
-		add("dispatch.listen", "%w", err)
+		f.Add("dispatch.listen", "%w", err)
 	}
 	if err := address.Check(c.Worker.Listen); err != nil {
-		add("worker.listen", "%w", err)
+		f.Add("worker.listen", "%w", err)
 	}
 	for i, host := range c.Auth.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/*[] ") {
-			add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
+			f.Add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
 		}
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
+		f.Add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
 	}
-	oneOf("store", c.Store, "embedded", "mongodb")
+	f.OneOf("store", c.Store, "embedded", "mongodb")
 	if c.Store == "mongodb" {
-		faults = append(faults, c.MongoDB.faults()...)
+		f = append(f, c.MongoDB.faults()...)
 	}
 	if c.DataDir == "" {
-		add("data_dir", `"": want a folder`)
+		f.Add("data_dir", `"": want a folder`)
 	}
 	if c.UserAgent == "" || strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }) {
-		add("user_agent", "%q: want visible ASCII characters, such as mycrawler (+https://example.com/contact)", c.UserAgent)
+		f.Add("user_agent", "%q: want visible ASCII characters, such as mycrawler (+https://example.com/contact)", c.UserAgent)
 	}
 	if u, err := url.Parse(c.Filter.URL); c.Filter.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		add("filter.url", "%q: want the URL of a urifilter daemon, such as http://127.0.0.1:8000", c.Filter.URL)
+		f.Add("filter.url", "%q: want the URL of a urifilter daemon, such as http://127.0.0.1:8000", c.Filter.URL)
 	}
-	least("dispatch.every", c.Dispatch.Every, time.Second)
-	between("dispatch.ready", c.Dispatch.Ready, 1, 1_000_000)
-	between("worker.concurrency", c.Worker.Concurrency, 1, 10_000)
-	least("worker.lease", c.Worker.Lease, 10*time.Second)
+	f.AtLeast("dispatch.every", c.Dispatch.Every, time.Second)
+	f.Between("dispatch.ready", c.Dispatch.Ready, 1, 1_000_000)
+	f.Between("worker.concurrency", c.Worker.Concurrency, 1, 10_000)
+	f.AtLeast("worker.lease", c.Worker.Lease, 10*time.Second)
 	for i, lane := range c.Worker.Lanes {
-		oneOf(fmt.Sprintf("worker.lanes[%d]", i), lane, "normal", "urgency", "foreign")
+		f.OneOf(fmt.Sprintf("worker.lanes[%d]", i), lane, "normal", "urgency", "foreign")
 	}
 	if len(c.Worker.Lanes) == 0 {
-		add("worker.lanes", "empty: want some of normal, urgency, foreign")
+		f.Add("worker.lanes", "empty: want some of normal, urgency, foreign")
 	}
-	between("browser.pages", c.Browser.Pages, 1, 100)
+	f.Between("browser.pages", c.Browser.Pages, 1, 100)
 	if least := 256 * configs.MiB; c.Browser.Memory < least {
-		add("browser.memory", "%s: want %s or more", c.Browser.Memory, least)
+		f.Add("browser.memory", "%s: want %s or more", c.Browser.Memory, least)
 	}
-	between("script.processes", c.Script.Processes, 1, 1000)
+	f.Between("script.processes", c.Script.Processes, 1, 1000)
 	if s := c.Script; s.Python != "" && !filepath.IsAbs(s.Python) {
-		add("script.python", "%q: want a whole path, such as /usr/bin/python3", s.Python)
+		f.Add("script.python", "%q: want a whole path, such as /usr/bin/python3", s.Python)
 	}
 	if m := c.Script.Memory; m < 128*configs.MiB || m > 16*configs.GiB {
-		add("script.memory", "%s: want 128MiB to 16GiB", m)
+		f.Add("script.memory", "%s: want 128MiB to 16GiB", m)
 	}
 	if cpu := c.Script.CPU; cpu < time.Second || cpu > 10*time.Minute || cpu%time.Second != 0 {
-		add("script.cpu", "%s: want 1s to 10m0s in whole seconds", cpu)
+		f.Add("script.cpu", "%s: want 1s to 10m0s in whole seconds", cpu)
 	}
-	c.Report.check(add, oneOf)
-	faults = append(faults, c.Redis.faults()...)
-	least("keep_logs", c.KeepLogs, 0)
+	c.Report.check(&f)
+	f = append(f, c.Redis.faults()...)
+	f.AtLeast("keep_logs", c.KeepLogs, 0)
 	if c.Limits.JobBytes < configs.KiB || c.Limits.JobBytes > configs.GiB {
-		add("limits.job_bytes", "%s: want %s to %s", c.Limits.JobBytes, configs.KiB, configs.GiB)
+		f.Add("limits.job_bytes", "%s: want %s to %s", c.Limits.JobBytes, configs.KiB, configs.GiB)
 	}
-	least("limits.header_timeout", c.Limits.HeaderTimeout, time.Millisecond)
-	least("limits.body_timeout", c.Limits.BodyTimeout, time.Millisecond)
+	f.AtLeast("limits.header_timeout", c.Limits.HeaderTimeout, time.Millisecond)
+	f.AtLeast("limits.body_timeout", c.Limits.BodyTimeout, time.Millisecond)
 	if c.Limits.Connections < 0 {
-		add("limits.connections", "%d: want 1 or more, or 0 for no limit", c.Limits.Connections)
+		f.Add("limits.connections", "%d: want 1 or more, or 0 for no limit", c.Limits.Connections)
 	}
-	least("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
-	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	oneOf("log.format", c.Log.Format, "auto", "text", "json")
-	return errors.Join(faults...)
+	f.AtLeast("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
+	f.OneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	f.OneOf("log.format", c.Log.Format, "auto", "text", "json")
+	return errors.Join(f...)
 }
 
-func (r Report) check(add func(key, format string, args ...any), oneOf func(key, value string, allowed ...string)) {
+func (r Report) check(f *fault.List) {
 	if u, err := url.Parse(r.Webhook); r.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		add("report.webhook", "%q: want a URL, such as https://chat.example.com/hooks/crawl", r.Webhook)
+		f.Add("report.webhook", "%q: want a URL, such as https://chat.example.com/hooks/crawl", r.Webhook)
 	}
 	if r.DSN != "" && !validDSN(r.DSN) { // it has a key
-		add("report.dsn", "want https://KEY@HOST/PROJECT, with the number of the project, as the service gives it out")
+		f.Add("report.dsn", "want https://KEY@HOST/PROJECT, with the number of the project, as the service gives it out")
 	}
 	if r.Webhook == "" && r.WebhookTokenFile != "" {
-		add("report.webhook_token_file", "%q: without a report.webhook", r.WebhookTokenFile)
+		f.Add("report.webhook_token_file", "%q: without a report.webhook", r.WebhookTokenFile)
 	}
-	oneOf("report.mail_tls", r.MailTLS, "starttls", "tls", "none")
+	f.OneOf("report.mail_tls", r.MailTLS, "starttls", "tls", "none")
 	if r.MailServer == "" {
 		for key, value := range map[string]string{"mail_from": r.MailFrom, "mail_user": r.MailUser, "mail_password_file": r.MailPasswordFile} {
 			if value != "" {
-				add("report."+key, "%q: without a report.mail_server", value)
+				f.Add("report."+key, "%q: without a report.mail_server", value)
 			}
 		}
 		return
 	}
 	if err := address.Check(r.MailServer); err != nil {
-		add("report.mail_server", "%w", err)
+		f.Add("report.mail_server", "%w", err)
 	}
 	if _, err := mail.ParseAddress(r.MailFrom); err != nil {
-		add("report.mail_from", "%q: want an address, such as crawl@example.com", r.MailFrom)
+		f.Add("report.mail_from", "%q: want an address, such as crawl@example.com", r.MailFrom)
 	}
 	if (r.MailUser == "") != (r.MailPasswordFile == "") {
-		add("report", "mail_user %q and mail_password_file %q: want both or neither", r.MailUser, r.MailPasswordFile)
+		f.Add("report", "mail_user %q and mail_password_file %q: want both or neither", r.MailUser, r.MailPasswordFile)
 	}
 }
 

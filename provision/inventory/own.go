@@ -80,13 +80,13 @@ func (s Service) validate(f *faults, prefix string) {
 	for key, name := range map[string]string{"user": s.User, "group": s.Group} {
 		f.matches(prefix+key, name, accountPattern, "a name of a-z, 0-9, _ and -, 31 at most")
 		if name == "root" {
-			f.add(prefix+key, "root: want an account that may do less")
+			f.Add(prefix+key, "root: want an account that may do less")
 		}
 	}
 	if m := s.MemoryMax; m != "" {
 		f.matches(prefix+"memory_max", m, memoryPattern, "a size such as 4G, or a share such as 80%")
 	}
 	if n := s.OpenFiles; n != 0 && n < 1024 {
-		f.add(prefix+"open_files", "%d: want 1024 or more, or 0 for what the unit has", n)
+		f.Add(prefix+"open_files", "%d: want 1024 or more, or 0 for what the unit has", n)
 	}
 }

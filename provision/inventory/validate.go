@@ -12,31 +12,18 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/configs/address"
+	"github.com/cr-clawer/urifilter/configs/fault"
 	"github.com/cr-clawer/urifilter/provision/crontab"
 )
 
-// faults collects errors, each beginning with its key.
-type faults []error
+// faults is a list to which the checks of an inventory add.
+type faults struct{ fault.List }
 
-func (f *faults) add(key, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
-}
-
-func (f *faults) oneOf(key, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		f.add(key, "%q: want %s", value, strings.Join(allowed, " or "))
-	}
-}
-
-func (f *faults) port(key string, port, least int) {
-	if port < least || port > 65535 {
-		f.add(key, "%d: want %d to 65535", port, least)
-	}
-}
+func (f *faults) port(key string, port, least int) { f.Between(key, port, least, 65535) }
 
 func (f *faults) matches(key, value, pattern, want string) {
 	if !regexp.MustCompile(pattern).MatchString(value) {
-		f.add(key, "%q: want %s", value, want)
+		f.Add(key, "%q: want %s", value, want)
 	}
 }
 
@@ -64,13 +51,13 @@ func (i *Inventory) Validate() error {
 	i.MongoDB.validate(&f)
 	i.TLS.validate(&f)
 	if i.MongoDB.External() && i.MongoDB.TLS {
-		f.add("mongodb.tls", "true: the server of mongodb.uri is not the toolkit's: say how it is called in settings: {mongodb: {tls: true, ...}}")
+		f.Add("mongodb.tls", "true: the server of mongodb.uri is not the toolkit's: say how it is called in settings: {mongodb: {tls: true, ...}}")
 	}
 	if i.MongoDB.External() && len(i.With(RoleMongoDB)) > 0 {
-		f.add("mongodb.uri", "it names an existing server, and host %s has the role mongodb: want only one of the two", i.With(RoleMongoDB)[0].Name)
+		f.Add("mongodb.uri", "it names an existing server, and host %s has the role mongodb: want only one of the two", i.With(RoleMongoDB)[0].Name)
 	}
 	if i.Release.Keep < 2 {
-		f.add("release.keep", "%d: want 2 or more, so that there is one to go back to", i.Release.Keep)
+		f.Add("release.keep", "%d: want 2 or more, so that there is one to go back to", i.Release.Keep)
 	}
 	for _, section := range sections() {
 		own, prefix := i.Own(section)
@@ -79,76 +66,76 @@ func (i *Inventory) Validate() error {
 	if p := i.Packages.Proxy; p != "" {
 		f.webAddress("packages.proxy", p)
 	}
-	f.oneOf("schedule.kind", i.Schedule.Kind, "crontab", byTimer, "none")
+	f.OneOf("schedule.kind", i.Schedule.Kind, "crontab", byTimer, "none")
 	if when, err := crontab.Parse(i.Schedule.When); err != nil {
-		f = append(f, err) // it begins with schedule.when
+		f.List = append(f.List, err) // it begins with schedule.when
 	} else if i.Schedule.Kind == byTimer {
 		if _, err := when.OnCalendar(); err != nil {
-			f = append(f, err)
+			f.List = append(f.List, err)
 		}
 	}
 	i.Fleet.validate(&f)
-	return errors.Join(f...)
+	return errors.Join(f.List...)
 }
 
 func (l Login) validate(f *faults, key string) {
 	if l.User != "" && !plainUser(l.User) {
-		f.add(key+"user", "%q: want the name of a user", l.User)
+		f.Add(key+"user", "%q: want the name of a user", l.User)
 	}
 	f.port(key+"port", l.Port, 0)
-	f.oneOf(key+"sudo", l.Sudo, "", "auto", "none")
-	f.oneOf(key+"host_keys", l.HostKeys, "", "strict", "accept-new")
+	f.OneOf(key+"sudo", l.Sudo, "", "auto", "none")
+	f.OneOf(key+"host_keys", l.HostKeys, "", "strict", "accept-new")
 	for k, name := range map[string]string{"password_env": l.PasswordEnv, "sudo_password_env": l.SudoPasswordEnv} {
 		if name != "" && !regexp.MustCompile(envPattern).MatchString(name) {
 			// It may be the password itself, which must not be shown.
-			f.add(key+k, "want the name of a variable that holds the password, such as %s", "WEB_SUDO_PASSWORD")
+			f.Add(key+k, "want the name of a variable that holds the password, such as %s", "WEB_SUDO_PASSWORD")
 		}
 	}
 	if !l.Bastion.None() && slices.ContainsFunc(l.Bastion, func(h Hop) bool { return h.Host == "none" }) {
-		f.add(key+"bastion", "none stands beside others: want it alone")
+		f.Add(key+"bastion", "none stands beside others: want it alone")
 	}
 }
 
 func (i *Inventory) validateHosts(f *faults) {
 	if len(i.Hosts) == 0 {
-		f.add("hosts", "none: want one at least")
+		f.Add("hosts", "none: want one at least")
 	}
 	names, at := map[string]int{}, map[string]int{}
 	for n, h := range i.Hosts {
 		key := fmt.Sprintf("hosts[%d].", n)
 		switch first, twice := names[h.Name]; {
 		case h.Name == "":
-			f.add(key+"name", "want a name or an address")
+			f.Add(key+"name", "want a name or an address")
 			continue
 		case strings.Trim(h.Name, letters+"0123456789-_.:") != "" || strings.HasPrefix(h.Name, "-") || strings.HasPrefix(h.Name, "role:"):
-			f.add(key+"name", "%q: want letters, digits, - _ and .", h.Name)
+			f.Add(key+"name", "%q: want letters, digits, - _ and .", h.Name)
 		case twice:
-			f.add(key+"name", "%q: is that of hosts[%d]: want each once", h.Name, first)
+			f.Add(key+"name", "%q: is that of hosts[%d]: want each once", h.Name, first)
 		}
 		names[h.Name] = n
 		if !plainAddress(h.Address) {
-			f.add(key+"address", "%q: want a host name or an IP address; the user and the port have keys of their own", h.Address)
+			f.Add(key+"address", "%q: want a host name or an IP address; the user and the port have keys of their own", h.Address)
 		}
 		h.Login.validate(f, key)
 		where := Hop{Host: h.Address, Port: h.Port}.String() + " through " + h.Bastion.String()
 		if first, twice := at[where]; twice && names[h.Name] == n {
-			f.add(key+"address", "%s: is that of hosts[%d]: want each once", h.Address, first)
+			f.Add(key+"address", "%s: is that of hosts[%d]: want each once", h.Address, first)
 		} else {
 			at[where] = n
 		}
 		if len(h.Roles) == 0 {
-			f.add(key+"roles", "none: want %s", strings.Join(i.roles(), ", "))
+			f.Add(key+"roles", "none: want %s", strings.Join(i.roles(), ", "))
 		}
 		for m, role := range h.Roles {
-			f.oneOf(fmt.Sprintf("%sroles[%d]", key, m), role, i.roles()...)
+			f.OneOf(fmt.Sprintf("%sroles[%d]", key, m), role, i.roles()...)
 			if slices.Contains(h.Roles[:m], role) {
-				f.add(fmt.Sprintf("%sroles[%d]", key, m), "%s: appears twice", role)
+				f.Add(fmt.Sprintf("%sroles[%d]", key, m), "%s: appears twice", role)
 			}
 		}
 	}
 	for _, role := range []string{RoleRedis, RoleMySQL, RoleMongoDB} {
 		if with := i.With(role); len(with) > 1 {
-			f.add("hosts", "%s and %s have the role %s: want one, as each would hold a part only", with[0].Name, with[1].Name, role)
+			f.Add("hosts", "%s and %s have the role %s: want one, as each would hold a part only", with[0].Name, with[1].Name, role)
 		}
 	}
 }
@@ -169,26 +156,26 @@ func (r Redis) validate(f *faults) {
 	f.port("redis.port", r.Port, 1)
 	f.port("redis.tls_port", r.TLSPort, 1)
 	if r.TLS && r.TLSPort == r.Port {
-		f.add("redis.tls_port", "%d: is redis.port: want another, as both are open until every filter host calls by TLS", r.TLSPort)
+		f.Add("redis.tls_port", "%d: is redis.port: want another, as both are open until every filter host calls by TLS", r.TLSPort)
 	}
 	f.binds("redis.bind", r.Bind)
 	if r.MaxMemory != "" {
 		f.matches("redis.maxmemory", r.MaxMemory, redisPattern, "a size as redis.conf has it, such as 4gb")
 	}
-	f.oneOf("redis.appendfsync", r.AppendFsync, "everysec", "always")
+	f.OneOf("redis.appendfsync", r.AppendFsync, "everysec", "always")
 }
 
 func (t TLS) validate(f *faults) {
 	if t.Days < 2 {
-		f.add("tls.days", "%d: want 2 or more", t.Days)
+		f.Add("tls.days", "%d: want 2 or more", t.Days)
 	}
 	if own := t.CAFile != ""; own != (t.CertFile != "") || own != (t.KeyFile != "") {
-		f.add("tls.ca_file", "%q, cert_file %q and key_file %q: want all three for certificates of your own, or none", t.CAFile, t.CertFile, t.KeyFile)
+		f.Add("tls.ca_file", "%q, cert_file %q and key_file %q: want all three for certificates of your own, or none", t.CAFile, t.CertFile, t.KeyFile)
 	}
 }
 
 func (m MongoDB) validate(f *faults) {
-	f.oneOf("mongodb.flavor", m.Flavor, "mongodb", "ferretdb")
+	f.OneOf("mongodb.flavor", m.Flavor, "mongodb", "ferretdb")
 	f.matches("mongodb.version", m.Version, `^[0-9]+\.[0-9]+$`, `a series such as "8.0"`)
 	f.port("mongodb.port", m.Port, 1)
 	f.binds("mongodb.bind", m.Bind)
@@ -196,39 +183,39 @@ func (m MongoDB) validate(f *faults) {
 		f.matches("mongodb.unit", m.Unit, unitPattern, "the name of a systemd unit")
 	}
 	if m.URI != "" && m.URIEnv != "" {
-		f.add("mongodb.uri", "mongodb.uri_env is given too: want one of them")
+		f.Add("mongodb.uri", "mongodb.uri_env is given too: want one of them")
 	}
 	if m.URIEnv != "" && !regexp.MustCompile(envPattern).MatchString(m.URIEnv) {
-		f.add("mongodb.uri_env", "want the name of a variable that holds the URI")
+		f.Add("mongodb.uri_env", "want the name of a variable that holds the URI")
 	}
 	if m.URI != "" {
 		c := configs.Default()
 		c.MongoDB.URI = m.URI
 		if err := c.Validate(); err != nil {
-			*f = append(*f, err) // it begins with mongodb.uri
+			f.List = append(f.List, err) // it begins with mongodb.uri
 		}
 	}
 	r := m.Repository
 	if r.URL != "" {
 		f.webAddress("mongodb.repository.url", r.URL)
 		if r.Suite == "" {
-			f.add("mongodb.repository.suite", `"": want the suite of the repository`)
+			f.Add("mongodb.repository.suite", `"": want the suite of the repository`)
 		}
 		if r.KeyURL == "" && r.KeyFile == "" {
-			f.add("mongodb.repository", "no key_url and no key_file: want the key that signs it")
+			f.Add("mongodb.repository", "no key_url and no key_file: want the key that signs it")
 		}
 	} else if r.Suite != "" || r.Component != "" || r.KeyURL != "" || r.KeyFile != "" {
-		f.add("mongodb.repository.url", `"": want the repository's address, or no other key of it`)
+		f.Add("mongodb.repository.url", `"": want the repository's address, or no other key of it`)
 	}
 	if r.KeyURL != "" {
 		f.webAddress("mongodb.repository.key_url", r.KeyURL)
 		if r.KeyFile != "" {
-			f.add("mongodb.repository.key_url", "key_file is given too: want one of them")
+			f.Add("mongodb.repository.key_url", "key_file is given too: want one of them")
 		}
 	}
 	for _, text := range []struct{ key, value string }{{"suite", r.Suite}, {"component", r.Component}} {
 		if strings.ContainsAny(text.value, " \t\n#\"'") {
-			f.add("mongodb.repository."+text.key, "%q: want a word", text.value)
+			f.Add("mongodb.repository."+text.key, "%q: want a word", text.value)
 		}
 	}
 	for n, p := range r.Packages {
@@ -239,7 +226,7 @@ func (m MongoDB) validate(f *faults) {
 func (f *faults) binds(key string, all []string) {
 	for n, one := range all {
 		if _, wrong := address.Bind([]string{one}); len(wrong) > 0 {
-			f.add(fmt.Sprintf("%s[%d]", key, n), "%s", strings.TrimPrefix(wrong[0], "bind "))
+			f.Add(fmt.Sprintf("%s[%d]", key, n), "%s", strings.TrimPrefix(wrong[0], "bind "))
 		}
 	}
 }
@@ -249,29 +236,29 @@ func (f *faults) webAddress(key, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(text, " \t\n\"'"):
-		f.add(key, "want an address such as https://mirror.example/debian")
+		f.Add(key, "want an address such as https://mirror.example/debian")
 	case u.User != nil:
-		f.add(key, "it holds a user: want one that needs none, as it would stand in files that everybody may read")
+		f.Add(key, "it holds a user: want one that needs none, as it would stand in files that everybody may read")
 	}
 }
 
 func (o Fleet) validate(f *faults) {
 	if o.Canary < 0 {
-		f.add("fleet.canary", "%d: want 0 or more", o.Canary)
+		f.Add("fleet.canary", "%d: want 0 or more", o.Canary)
 	}
 	share, isShare := strings.CutSuffix(o.Batch, "%")
 	n, err := strconv.Atoi(share)
 	if o.Batch != "" && (err != nil || n < 1 || isShare && n > 100) {
-		f.add("fleet.batch", `%q: want a number of hosts, or a share such as "25%%"`, o.Batch)
+		f.Add("fleet.batch", `%q: want a number of hosts, or a share such as "25%%"`, o.Batch)
 	}
 	if o.Parallel < 1 {
-		f.add("fleet.parallel", "%d: want 1 or more", o.Parallel)
+		f.Add("fleet.parallel", "%d: want 1 or more", o.Parallel)
 	}
 	if o.HealthTimeout < time.Second {
-		f.add("fleet.health_timeout", "%s: want 1s or more", o.HealthTimeout)
+		f.Add("fleet.health_timeout", "%s: want 1s or more", o.HealthTimeout)
 	}
 	if o.Bake < 0 {
-		f.add("fleet.bake", "%s: want 0s or more", o.Bake)
+		f.Add("fleet.bake", "%s: want 0s or more", o.Bake)
 	}
 }
 
