@@ -29,28 +29,17 @@ func (c Config) Validate() error {
 	}
 	c.MySQL.validate(&f)
 	c.validateArchive(&f)
-	f.OneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	f.OneOf("log.format", c.Log.Format, "auto", "text", "json")
+	c.Log.Check(&f)
 	return errors.Join(f...)
 }
 
 func (c Config) validateServing(f *fault.List) {
-	if err := address.Check(c.Listen); err != nil {
-		f.Add("listen", "%w", err)
-	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
-		f.Add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
-	}
+	CheckListen(f, c.Listen, c.Auth.TokensFile)
 	if c.Auth.ProtectMetrics && c.Auth.TokensFile == "" {
 		f.Add("auth.protect_metrics", "true: there is no token that could be asked for: set auth.tokens_file, or want false")
 	}
-	for i, host := range c.Auth.AllowedHosts {
-		if host == "" || strings.ContainsAny(host, ":/*[] ") {
-			f.Add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
-		}
-	}
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		f.Add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
-	}
+	CheckAllowedHosts(f, c.Auth.AllowedHosts)
+	c.TLS.Check(f)
 	if err := CheckCheckpointBytes(c.CheckpointBytes); err != nil {
 		f.Add("checkpoint_bytes", "%w", err)
 	}
@@ -76,9 +65,7 @@ func (c Config) validateServing(f *fault.List) {
 	if l.CompressBytes < 0 {
 		f.Add("limits.compress_bytes", "%s: want 0 for no compression, or 1 and more", l.CompressBytes)
 	}
-	if l.Connections < 0 {
-		f.Add("limits.connections", "%d: want 1 or more, or 0 for no limit", l.Connections)
-	}
+	CheckConnections(f, l.Connections)
 	if l.ConnectionsPerAddress < 0 {
 		f.Add("limits.connections_per_address", "%d: want 1 or more, or 0 for half of limits.connections", l.ConnectionsPerAddress)
 	}

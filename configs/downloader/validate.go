@@ -17,25 +17,15 @@ import (
 // Validate returns all faults joined, each naming its key, the value found and those allowed.
 func (c Config) Validate() error {
 	var f fault.List
-	if err := address.Check(c.Listen); err != nil {
-		f.Add("listen", "%w", err)
-	} else if c.Auth.TokensFile == "" && !address.Loopback(c.Listen) {
-		f.Add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", c.Listen)
-	}
+	configs.CheckListen(&f, c.Listen, c.Auth.TokensFile)
 	if err := address.Check(c.Dispatch.Listen); err != nil {
 		f.Add("dispatch.listen", "%w", err)
 	}
 	if err := address.Check(c.Worker.Listen); err != nil {
 		f.Add("worker.listen", "%w", err)
 	}
-	for i, host := range c.Auth.AllowedHosts {
-		if host == "" || strings.ContainsAny(host, ":/*[] ") {
-			f.Add(fmt.Sprintf("auth.allowed_hosts[%d]", i), "%q: want the name or IPv4 address of a host, without a port", host)
-		}
-	}
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		f.Add("tls", "cert_file %q and key_file %q: want both or neither", c.TLS.CertFile, c.TLS.KeyFile)
-	}
+	configs.CheckAllowedHosts(&f, c.Auth.AllowedHosts)
+	c.TLS.Check(&f)
 	f.OneOf("store", c.Store, "embedded", "mongodb")
 	if c.Store == "mongodb" {
 		f = append(f, c.MongoDB.faults()...)
@@ -46,7 +36,7 @@ func (c Config) Validate() error {
 	if c.UserAgent == "" || strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }) {
 		f.Add("user_agent", "%q: want visible ASCII characters, such as mycrawler (+https://example.com/contact)", c.UserAgent)
 	}
-	if u, err := url.Parse(c.Filter.URL); c.Filter.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if c.Filter.URL != "" && !webURL(c.Filter.URL) {
 		f.Add("filter.url", "%q: want the URL of a urifilter daemon, such as http://127.0.0.1:8000", c.Filter.URL)
 	}
 	f.AtLeast("dispatch.every", c.Dispatch.Every, time.Second)
@@ -81,17 +71,14 @@ func (c Config) Validate() error {
 	}
 	f.AtLeast("limits.header_timeout", c.Limits.HeaderTimeout, time.Millisecond)
 	f.AtLeast("limits.body_timeout", c.Limits.BodyTimeout, time.Millisecond)
-	if c.Limits.Connections < 0 {
-		f.Add("limits.connections", "%d: want 1 or more, or 0 for no limit", c.Limits.Connections)
-	}
+	configs.CheckConnections(&f, c.Limits.Connections)
 	f.AtLeast("shutdown_timeout", c.ShutdownTimeout, time.Millisecond)
-	f.OneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	f.OneOf("log.format", c.Log.Format, "auto", "text", "json")
+	c.Log.Check(&f)
 	return errors.Join(f...)
 }
 
 func (r Report) check(f *fault.List) {
-	if u, err := url.Parse(r.Webhook); r.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if r.Webhook != "" && !webURL(r.Webhook) {
 		f.Add("report.webhook", "%q: want a URL, such as https://chat.example.com/hooks/crawl", r.Webhook)
 	}
 	if r.DSN != "" && !validDSN(r.DSN) { // it has a key
@@ -118,6 +105,12 @@ func (r Report) check(f *fault.List) {
 	if (r.MailUser == "") != (r.MailPasswordFile == "") {
 		f.Add("report", "mail_user %q and mail_password_file %q: want both or neither", r.MailUser, r.MailPasswordFile)
 	}
+}
+
+// webURL tells whether a text is a URL with a host that is called by HTTP.
+func webURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // validDSN tells whether a text is a DSN of an error service: the URL of a project, with a key and no password.
