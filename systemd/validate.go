@@ -16,7 +16,6 @@ import (
 // would read as more than itself.
 var (
 	plainPath = regexp.MustCompile(`^(/[A-Za-z0-9_@+,.:-]+)+$`)
-	plainName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 	plainZone = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,15}$`)
 )
 
@@ -49,7 +48,7 @@ func (p Params) validate(of Program) error {
 	}
 	for _, f := range []struct{ field, value string }{{"user", p.User}, {"group", p.Group}} {
 		switch {
-		case !plainName.MatchString(f.value):
+		case !AccountName(f.value):
 			add(f.field, f.value, "want a small letter or _, then small letters, digits, _ or -, 31 at most")
 		case f.value == "root":
 			add(f.field, f.value, "want one that is not root")

@@ -1,6 +1,10 @@
 package inventory
 
-import "go.yaml.in/yaml/v4"
+import (
+	"go.yaml.in/yaml/v4"
+
+	"github.com/cr-clawer/urifilter/systemd"
+)
 
 // The sections of the inventory for one program each.
 const (
@@ -78,7 +82,9 @@ func sections() []string { return []string{SectionFilter, SectionDownloader} }
 
 func (s Service) validate(f *faults, prefix string) {
 	for key, name := range map[string]string{"user": s.User, "group": s.Group} {
-		f.matches(prefix+key, name, accountPattern, "a name of a-z, 0-9, _ and -, 31 at most")
+		if !systemd.AccountName(name) {
+			f.Add(prefix+key, "%q: want a name of a-z, 0-9, _ and -, 31 at most", name)
+		}
 		if name == "root" {
 			f.Add(prefix+key, "root: want an account that may do less")
 		}

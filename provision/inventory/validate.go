@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/configs/fault"
 	"github.com/cr-clawer/urifilter/provision/crontab"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // faults is a list to which the checks of an inventory add.
@@ -31,9 +32,7 @@ func (f *faults) matches(key, value, pattern, want string) {
 const byTimer = "timer"
 
 const (
-	accountPattern = `^[a-z_][a-z0-9_-]{0,30}$`
 	packagePattern = `^[a-z0-9][a-z0-9+.-]*$`
-	unitPattern    = `^[A-Za-z0-9][A-Za-z0-9@._-]*$`
 	memoryPattern  = `^([0-9]+[KMGT]?|[0-9]{1,2}%|100%)$`
 	redisPattern   = `^(?i)[1-9][0-9]*(b|kb?|mb?|gb?)?$`
 	envPattern     = `^[A-Za-z_][A-Za-z0-9_]*$`
@@ -179,8 +178,8 @@ func (m MongoDB) validate(f *faults) {
 	f.matches("mongodb.version", m.Version, `^[0-9]+\.[0-9]+$`, `a series such as "8.0"`)
 	f.port("mongodb.port", m.Port, 1)
 	f.binds("mongodb.bind", m.Bind)
-	if m.Unit != "" {
-		f.matches("mongodb.unit", m.Unit, unitPattern, "the name of a systemd unit")
+	if m.Unit != "" && !systemd.UnitName(m.Unit) {
+		f.Add("mongodb.unit", "%q: want the name of a systemd unit", m.Unit)
 	}
 	if m.URI != "" && m.URIEnv != "" {
 		f.Add("mongodb.uri", "mongodb.uri_env is given too: want one of them")

@@ -20,6 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // Flavors of the server.
@@ -66,10 +67,7 @@ type Server struct {
 	options Options
 }
 
-var (
-	unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@._-]*$`)
-	database = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
-)
+var database = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
 // New checks the options.
 func New(o Options) (*Server, error) {
@@ -93,7 +91,7 @@ func New(o Options) (*Server, error) {
 	if o.Flavor == FerretDB && len(bind) > 1 {
 		fault("bind: FerretDB listens on one address: want one that all filter hosts reach")
 	}
-	if !unitName.MatchString(o.Unit) {
+	if !systemd.UnitName(o.Unit) {
 		fault("unit %q: want the name of a systemd unit", o.Unit)
 	}
 	for _, name := range append([]string{o.Database}, o.More...) {
