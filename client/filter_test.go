@@ -335,3 +335,27 @@ func TestCopiesAreNotTimed(t *testing.T) {
 		}
 	}
 }
+
+// What is read of a filter is written as it came, also of a kind that this client does not know:
+// one that has a capacity and counts its items, and one whose bit-map has none.
+func TestFilterInfoOfAnyKind(t *testing.T) {
+	for text, bitMap := range map[string]bool{
+		`{"id":1,"name":"a","kind":"bloom","capacity":9,"error_rate":0.01,"on_full":"grow","items_estimate":0,"fill_ratio":0,"fpr_estimate":0,"bytes":64,"generation":1,"last_writeback":null,"canonical":"safe"}`: true,
+		`{"id":1,"name":"a","kind":"timing","expire":60,"items":0,"bytes":64,"generation":1}`:                                                                                                                      false,
+		`{"id":1,"name":"a","kind":"exact","expire":null,"items":3,"bytes":64,"generation":1,"store":"mysql"}`:                                                                                                     false,
+		`{"id":1,"name":"a","kind":"simhash","expire":null,"items":3,"bytes":64,"generation":1,"distance":3,"feature_hash":"md5"}`:                                                                                 false,
+		`{"id":1,"name":"a","kind":"cuckoo","capacity":9,"error_rate":0.1,"on_full":"reject","expire":null,"items":0,"bytes":64,"generation":1,"buckets":16}`:                                                      false,
+		`{"id":1,"name":"a","kind":"free","capacity":0,"error_rate":0,"on_full":"","items_estimate":5,"fill_ratio":0.5,"fpr_estimate":0.1,"bytes":64,"generation":1,"last_writeback":null}`:                        true,
+	} {
+		var info client.FilterInfo
+		if err := json.Unmarshal([]byte(text), &info); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := json.Marshal(info); err != nil || string(got) != text || info.HasBitMap() != bitMap {
+			t.Errorf("got  %s, bit-map: %v, %v\nwant %s", got, info.HasBitMap(), err, text)
+		}
+	}
+	if made := (client.FilterInfo{Capacity: 9}); !made.HasBitMap() {
+		t.Error("a filter that was not read, with a capacity, has no bit-map")
+	}
+}

@@ -109,7 +109,13 @@ type FilterInfo struct {
 
 	// More are members that this version of the client does not know: parameters of other kinds.
 	More map[string]any `json:"-"`
+
+	estimated, counted bool // whether the JSON from which it was read has items_estimate, and items
 }
+
+// HasBitMap tells whether the filter has a bit-map, on which ItemsEstimate, FillRatio, FPREstimate
+// and LastWriteback depend. Filters without one have Items, and perhaps a Capacity.
+func (f FilterInfo) HasBitMap() bool { return f.estimated || f.Capacity != 0 && !f.counted }
 
 // FilterLayer is one of the bit-maps of a filter that grows. New items go to the last one.
 type FilterLayer struct {
@@ -131,6 +137,8 @@ func (f *FilterInfo) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &more); err != nil {
 		return err
 	}
+	_, f.counted = more["items"]
+	_, f.estimated = more["items_estimate"]
 	known := reflect.TypeFor[FilterInfo]()
 	for i := range known.NumField() {
 		key, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
@@ -161,7 +169,7 @@ func withMore(value any, more map[string]any) ([]byte, error) {
 
 // MarshalJSON writes the members that the filter's kind has.
 func (f FilterInfo) MarshalJSON() ([]byte, error) {
-	if f.Capacity == 0 { // of a kind without one
+	if !f.HasBitMap() {
 		var expire *float64
 		if f.Expire != 0 {
 			expire = &f.Expire
@@ -170,6 +178,9 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			ID         int      `json:"id"`
 			Name       string   `json:"name"`
 			Kind       string   `json:"kind"`
+			Capacity   uint64   `json:"capacity,omitempty"`
+			ErrorRate  float64  `json:"error_rate,omitempty"`
+			OnFull     string   `json:"on_full,omitempty"`
 			Expire     *float64 `json:"expire"`
 			Items      uint64   `json:"items"`
 			Bytes      uint64   `json:"bytes"`
@@ -179,7 +190,7 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Drop       string   `json:"canonical_drop,omitempty"`
 			Distance   uint64   `json:"distance,omitempty"`
 			Feature    string   `json:"feature_hash,omitempty"`
-		}{f.ID, f.Name, f.Kind, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
+		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

@@ -52,9 +52,9 @@ func TestNewKindIsOnePackage(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", made, created, err)
 	}
 	always("other")
-	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "always_new", Capacity: 5}); err == nil ||
-		!strings.Contains(err.Error(), "capacity: is for filters of the kind bloom: it remembers nothing") {
-		t.Errorf("a capacity: %v", err)
+	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "always_new", ErrorRate: 0.1}); err == nil ||
+		!strings.Contains(err.Error(), "error_rate: is for filters of the kind bloom: it remembers nothing") {
+		t.Errorf("an error rate: %v", err)
 	}
 	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "cuckoo"}); err == nil ||
 		!strings.Contains(err.Error(), "want bloom or timing or always_new or exact") {
@@ -78,6 +78,12 @@ func TestNewKindIsOnePackage(t *testing.T) {
 	if text := run(t, bin, "filters", "show", "more", "--server", "http://"+listen); !regexp.MustCompile(`(?m)^every +3$`).MatchString(text) {
 		t.Errorf("filters show:\n%s", text)
 	}
+	if text := run(t, bin, "filters", "create", "roomy", "--kind", "always_new", "--capacity", "5k", "--server", "http://"+listen); !regexp.MustCompile(`roomy: created, id \d+, for 5,000 items, 0 B`).MatchString(text) {
+		t.Errorf("filters create:\n%s", text)
+	}
+	if text := run(t, bin, "filters", "show", "roomy", "--server", "http://"+listen); !regexp.MustCompile(`(?m)^capacity +5,000 \(0.0 % full\)$`).MatchString(text) || strings.Contains(text, "bits set") {
+		t.Errorf("filters show:\n%s", text)
+	}
 	if _, created, err := c.CreateFilter(t.Context(), "more", client.FilterSpec{Kind: "always_new", More: map[string]any{"every": 3}}); created || err != nil {
 		t.Errorf("the same again: %v, %v", created, err)
 	}
@@ -98,7 +104,8 @@ func TestNewKindIsOnePackage(t *testing.T) {
 	if _, err := c.ClearFilter(t.Context(), "other"); err != nil {
 		t.Error(err)
 	}
-	if text := run(t, bin, "filters", "list", "--server", "http://"+listen); !regexp.MustCompile(`fresh +always_new`).MatchString(text) {
+	if text := run(t, bin, "filters", "list", "--server", "http://"+listen); !regexp.MustCompile(`fresh +always_new`).MatchString(text) ||
+		!regexp.MustCompile(`roomy +always_new +0 +5,000 +0.0 % +- +- +0 B`).MatchString(text) {
 		t.Errorf("filters list:\n%s", text)
 	}
 	stop()

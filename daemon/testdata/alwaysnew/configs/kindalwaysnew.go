@@ -7,12 +7,17 @@ type AlwaysNew struct {
 	// Every says which items of a call are reported as seen all the same: 3 means every third
 	// one. At most 1000. 0: none.
 	Every uint64 `yaml:"every"`
+	// Capacity is shown, and bounds nothing.
+	Capacity uint64 `yaml:"capacity"`
 }
 
 func alwaysNewKind() Kind {
 	return Kind{
 		Name: "always_new", Params: AlwaysNew{}, Lacks: "it remembers nothing",
-		Parameters: []Parameter{{Key: "every", Want: "a whole number, such as 3", Like: "3", Usage: "always_new: which `item` of a call is called seen all the same"}},
+		Parameters: []Parameter{
+			{Key: "every", Want: "a whole number, such as 3", Like: "3", Usage: "always_new: which `item` of a call is called seen all the same"},
+			{Key: "capacity", Want: "a whole number of items, such as 10000000", Usage: "`items` that are expected"},
+		},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
@@ -55,13 +54,8 @@ simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
 				return command.WriteJSON(cmd.OutOrStdout(), info)
 			case !created:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it exists with these parameters\n", info.Name)
-			case configs.Expires(info.Kind):
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, items expire %s\n", info.Name, info.ID, expiry(info))
-			case info.Capacity == 0:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d\n", info.Name, info.ID)
 			default:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: created, id %d, for %s items at an error rate of %g, %s\n",
-					info.Name, info.ID, human.Count(int64(info.Capacity)), info.ErrorRate, human.Bytes(int64(info.Bytes)))
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), createdText(info))
 			}
 			return err
 		},
