@@ -5,6 +5,7 @@ package daemon_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -99,6 +100,28 @@ func TestNewKindIsOnePackage(t *testing.T) {
 		_, _, err := c.CreateFilter(t.Context(), wrong.name, client.FilterSpec{Kind: wrong.kind, More: map[string]any{"every": wrong.every}})
 		if err == nil || !strings.Contains(err.Error(), wrong.text) {
 			t.Errorf("every %v: %v, want %q", wrong.every, err, wrong.text)
+		}
+	}
+	if text := run(t, bin, "filters", "create", "slow", "--kind", "always_new", "--pause", "1500ms", "--server", "http://"+listen); !strings.Contains(text, "slow: created, id ") {
+		t.Errorf("filters create:\n%s", text)
+	}
+	if info, err := c.GetFilter(t.Context(), "slow"); err != nil || info.More["pause"] != 1.5 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	for _, wrong := range []struct {
+		kind, code, text string
+		pause            any
+	}{
+		{"always_new", "invalid_filter", "pause: 1h0m1s: want 0s to 1h, such as 3", 3601},
+		{"always_new", "invalid_filter", "pause: -1: want a number of seconds, such as 3", -1},
+		{"always_new", "invalid_filter", "pause: 0: want a number of seconds, such as 3", 0},
+		{"always_new", "wrong_type", "pause: a text: want a number of seconds, such as 3", "soon"},
+		{"exact", "invalid_filter", "pause: is for filters of the kind always_new: ", 5},
+	} {
+		_, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: wrong.kind, More: map[string]any{"pause": wrong.pause}})
+		var told *client.Error
+		if !errors.As(err, &told) || told.ErrorCode != wrong.code || !strings.Contains(told.Detail, wrong.text) {
+			t.Errorf("pause %v: %v, want %s: %q", wrong.pause, err, wrong.code, wrong.text)
 		}
 	}
 	if _, err := c.ClearFilter(t.Context(), "other"); err != nil {

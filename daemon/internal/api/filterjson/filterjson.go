@@ -7,6 +7,8 @@ package filterjson
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
 	"reflect"
 	"time"
 
@@ -17,8 +19,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
+// expireKey is the parameter whose faults have the codes that those of a call's expire have, which
+// callers know. Faults of all others are problem.InvalidFilter.
+const expireKey = "expire"
+
 // Asked is the body of a PUT: parameters of all kinds, by their keys. Each points to the decoded
-// value of its type, for a time to its text; nil if it was not sent.
+// value of its type, for a time to its seconds, and for expire to its text; nil if it was not sent.
 type Asked struct {
 	id     int
 	kind   string
@@ -37,8 +43,11 @@ func Decode(text []byte) (Asked, error) {
 	}
 	for _, p := range configs.Parameters() {
 		to := reflect.New(reflect.PointerTo(p.Type())).Interface() // so that 0 differs from an omitted value
-		if p.Type() == reflect.TypeFor[time.Duration]() {
+		switch {
+		case p.Key == expireKey:
 			to = new(json.RawMessage)
+		case isTime(p):
+			to = new(*float64)
 		}
 		asked.params[p.Key], into[p.Key] = to, member{to, p.Want}
 	}
@@ -71,35 +80,63 @@ func (a *Asked) Spec(name string, there *engine.Filter, defaults configs.Default
 func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 	values := map[string]reflect.Value{}
 	for key, to := range a.params {
-		text, isTime := to.(*json.RawMessage)
-		if !isTime {
-			value := reflect.ValueOf(to).Elem()
-			if value.IsNil() {
-				continue
+		if text, ok := to.(*json.RawMessage); ok {
+			expire, err := expireOf(kind, string(*text))
+			if err != nil {
+				return nil, err
 			}
-			if value = value.Elem(); value.IsZero() && value.Kind() != reflect.String {
-				return nil, &engine.SpecError{Field: key, Msg: "0: want " + configs.ParameterOf(key).Want}
-			}
-			values[key] = value
+			values[key] = reflect.ValueOf(expire)
 			continue
 		}
-		if *text == nil || string(*text) == "null" {
+		value := reflect.ValueOf(to).Elem()
+		if value.IsNil() {
 			continue
 		}
-		if of, known := configs.KindOf(kind); known && !of.Has(key) {
-			return nil, &problem.Error{Code: problem.ExpireNotSupported, Detail: key + " is for filters of the kind " + configs.KindsWith(key)}
+		p := configs.ParameterOf(key)
+		if value = value.Elem(); value.IsZero() && value.Kind() != reflect.String {
+			return nil, &engine.SpecError{Field: key, Msg: "0: want " + p.Want}
 		}
-		seconds, err := items.Seconds(string(*text))
-		if err != nil {
-			return nil, err
+		if isTime(p) {
+			d, err := duration(p, value.Float())
+			if err != nil {
+				return nil, err
+			}
+			value = reflect.ValueOf(d)
 		}
-		expire, err := engine.Expire(seconds)
-		if err != nil {
-			return nil, &problem.Error{Code: items.ExpireInvalid, Detail: err.Error()}
-		}
-		values[key] = reflect.ValueOf(expire)
+		values[key] = value
 	}
 	return values, nil
+}
+
+func isTime(p configs.Parameter) bool { return p.Type() == reflect.TypeFor[time.Duration]() }
+
+// duration returns a time that was sent in seconds, in whole milliseconds, which stores can keep.
+func duration(p configs.Parameter, seconds float64) (time.Duration, error) {
+	// A thousandth of a millisecond is a rounding error of the double, as in engine.Expire.
+	ms := math.Ceil(seconds*1000 - 0.001)
+	if !(seconds > 0) || ms > float64(math.MaxInt64/time.Millisecond) {
+		return 0, &engine.SpecError{Field: p.Key, Msg: fmt.Sprintf("%.15g: want %s", seconds, p.Want)}
+	}
+	return time.Duration(max(1, ms)) * time.Millisecond, nil
+}
+
+// expireOf returns the time that was sent as expire for a filter of the kind; 0: none was.
+func expireOf(kind, text string) (time.Duration, error) {
+	if text == "" || text == "null" {
+		return 0, nil
+	}
+	if of, known := configs.KindOf(kind); known && !of.Has(expireKey) {
+		return 0, &problem.Error{Code: problem.ExpireNotSupported, Detail: expireKey + " is for filters of the kind " + configs.KindsWith(expireKey)}
+	}
+	seconds, err := items.Seconds(text)
+	if err != nil {
+		return 0, err
+	}
+	expire, err := engine.Expire(seconds)
+	if err != nil {
+		return 0, &problem.Error{Code: items.ExpireInvalid, Detail: err.Error()}
+	}
+	return expire, nil
 }
 
 // Text is a filter as callers see it, in JSON: its parameters, and the statistics of its set.

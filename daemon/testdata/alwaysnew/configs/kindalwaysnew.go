@@ -1,6 +1,9 @@
 package configs
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // AlwaysNew has the parameters of a filter of the kind always_new.
 type AlwaysNew struct {
@@ -9,6 +12,8 @@ type AlwaysNew struct {
 	Every uint64 `yaml:"every"`
 	// Capacity is shown, and bounds nothing.
 	Capacity uint64 `yaml:"capacity"`
+	// Pause is shown, and nothing waits for it. At most an hour.
+	Pause time.Duration `yaml:"pause"`
 }
 
 func alwaysNewKind() Kind {
@@ -17,6 +22,7 @@ func alwaysNewKind() Kind {
 		Parameters: []Parameter{
 			{Key: "every", Want: "a whole number, such as 3", Like: "3", Usage: "always_new: which `item` of a call is called seen all the same"},
 			{Key: "capacity", Want: "a whole number of items, such as 10000000", Usage: "`items` that are expected"},
+			{Key: "pause", Want: "a number of seconds, such as 3", Like: "3", Optional: true, Usage: "always_new: a `time` that is shown"},
 		},
 	}
 }
@@ -28,6 +34,9 @@ func (a AlwaysNew) Complete(Defaults) Params { return a }
 func (a AlwaysNew) Faults() []Fault {
 	if a.Every > 1000 {
 		return []Fault{{"every", fmt.Sprintf("%d: want 0 to 1000", a.Every)}}
+	}
+	if a.Pause > time.Hour {
+		return []Fault{{"pause", fmt.Sprintf("%s: want 0s to 1h", a.Pause)}}
 	}
 	return nil
 }
