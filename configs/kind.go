@@ -30,6 +30,8 @@ type Kind struct {
 	Texts bool
 	// Hashes says that such filters have the hash of each item, until it is forgotten.
 	Hashes bool
+	// Forgets says that single items can be forgotten, Reserves that they can be reserved.
+	Forgets, Reserves bool
 	// Local says that such filters are kept with store: embedded only.
 	Local bool
 }

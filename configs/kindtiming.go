@@ -25,6 +25,7 @@ func timingKind() Kind {
 			Key: "expire", Want: "a number of seconds, such as 86400", WantNone: ", want 0s",
 			Usage: "timing: `time` for which items are remembered whose call names none, such as 90, 36h or 30d",
 		}}, canonicalParameters()...),
+		Forgets: true, Reserves: true,
 	}
 }
 

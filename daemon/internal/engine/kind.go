@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
@@ -29,6 +31,25 @@ func (e *KindError) Error() string {
 }
 
 func (e *KindError) Unwrap() error { return e.Lacks }
+
+// Others says in words which filters do not lack it, such as "filters of the kind simhash".
+func (e *KindError) Others() string {
+	var names []string
+	for _, k := range configs.Kinds() {
+		has := map[error]bool{ErrNoBitMap: k.BitMap, ErrForgetsNone: k.Forgets, ErrReservesNone: k.Reserves, ErrComparesNone: k.Texts, ErrKeepsTexts: !k.Texts}
+		if has[e.Lacks] {
+			names = append(names, k.Name)
+		}
+	}
+	slices.Sort(names)
+	switch len(names) {
+	case 0:
+		return "no filters"
+	case 1:
+		return "filters of the kind " + names[0]
+	}
+	return "filters of the kinds " + strings.Join(names, " and ")
+}
 
 // What filters of a kind may lack.
 var (

@@ -76,13 +76,13 @@ func Of(err error) *Error {
 		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrForgetsNone):
 		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them); " +
-			"filters of the kinds exact and timing can, and any filter can be cleared as a whole"}
+			kind.Others() + " can, and any filter can be cleared as a whole"}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrComparesNone):
-		return &Error{Code: NearNotSupported, Detail: kind.Error() + "; filters of the kind simhash can"}
+		return &Error{Code: NearNotSupported, Detail: kind.Error() + "; " + kind.Others() + " can"}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrKeepsTexts):
 		return &Error{Code: ItemsNotSupported, Detail: kind.Error() + `; send documents to POST /api/v1/near, with "remember": false to look only ("urifilter near" does it); any filter can be cleared as a whole`}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrReservesNone):
-		return &Error{Code: ReserveNotSupported, Detail: kind.Error() + "; filters of the kinds exact and timing can " +
+		return &Error{Code: ReserveNotSupported, Detail: kind.Error() + "; " + kind.Others() + " can " +
 			"(a bit of a bit-map may stand for many items, and cannot be given back)"}
 	case errors.As(err, &lease):
 		return &Error{Code: items.LeaseInvalid, Detail: lease.Error()}

@@ -79,6 +79,12 @@ func TestOf(t *testing.T) {
 			"ERR filter_quarantined: filter x: the daemon's log, at its start, names what is damaged and the ways out"},
 		{&engine.SpecError{Field: "capacity", Msg: "0: want 1"}, InvalidFilter, "ERR invalid_filter: capacity: 0: want 1"},
 		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrNoBitMap}, BitMapNotSupported, "ERR bitmap_not_supported: filter x: is of the kind sieve, which has no bit-map"},
+		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrForgetsNone}, ForgetNotSupported, "ERR forget_not_supported: filter x: is of the kind sieve, which cannot forget single items " +
+			"(a bit of a bit-map may stand for many of them); filters of the kinds exact and timing can, and any filter can be cleared as a whole"},
+		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrReservesNone}, ReserveNotSupported, "ERR reserve_not_supported: filter x: is of the kind sieve, which cannot reserve items; " +
+			"filters of the kinds exact and timing can (a bit of a bit-map may stand for many items, and cannot be given back)"},
+		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrComparesNone}, NearNotSupported,
+			"ERR near_not_supported: filter x: is of the kind sieve, which cannot tell which texts are near each other; filters of the kind simhash can"},
 		{&batch.ExpireError{Reason: batch.ExpireMissing, Msg: "none"}, ExpireMissing, "ERR expire_missing: none"},
 		{&batch.ExpireError{Reason: batch.ExpireInvalid, Msg: "-1"}, items.ExpireInvalid, "ERR expire_invalid: -1"},
 		{&batch.ExpireError{Reason: batch.ExpireNotSupported, Msg: "no"}, ExpireNotSupported, "ERR expire_not_supported: no"},
