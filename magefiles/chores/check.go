@@ -82,8 +82,9 @@ func (r Repo) gofmtPath(ctx context.Context) string {
 	return "gofmt"
 }
 
+// vet vets all packages, and the program that only system tests build.
 func (r Repo) vet(ctx context.Context) error {
-	return errors.Join(r.run(ctx, nil, "go", "vet", "./..."), r.run(ctx, nil, "go", "vet", "-tags=mage", "./magefiles"))
+	return errors.Join(r.run(ctx, nil, "go", "vet", "./...", "./daemon/testdata/greeter"), r.run(ctx, nil, "go", "vet", "-tags=mage", "./magefiles"))
 }
 
 func (r Repo) staticcheck(ctx context.Context) error {

@@ -114,7 +114,7 @@ func newServe() *cobra.Command {
 
 func serve(ctx context.Context, s settings) error {
 	signal.Ignore(syscall.SIGHUP) // there is nothing to reload
-	sockets, err := listen.Open(listen.Options{Program: "greeter", Address: s.Listen, Log: slog.Default()})
+	sockets, _, err := listen.Open(listen.Options{Program: "greeter", Address: s.Listen, Log: slog.Default()})
 	if err != nil {
 		return err
 	}
