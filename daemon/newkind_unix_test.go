@@ -114,6 +114,7 @@ func TestNewKindIsOnePackage(t *testing.T) {
 	}{
 		{"always_new", "invalid_filter", "pause: 1h0m1s: want 0s to 1h, such as 3", 3601},
 		{"always_new", "invalid_filter", "pause: -1: want a number of seconds, such as 3", -1},
+		{"always_new", "invalid_filter", "pause: 1e+300: want a number of seconds, such as 3", 1e300},
 		{"always_new", "invalid_filter", "pause: 0: want a number of seconds, such as 3", 0},
 		{"always_new", "wrong_type", "pause: a text: want a number of seconds, such as 3", "soon"},
 		{"exact", "invalid_filter", "pause: is for filters of the kind always_new: ", 5},

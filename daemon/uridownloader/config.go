@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
@@ -18,7 +19,7 @@ func newConfigCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newConfigCheck(), newConfigExample())
+	cmd.AddCommand(newConfigCheck(), command.NewConfigExample("uridownloader", configs.ExampleDownloader))
 	return cmd
 }
 

@@ -50,9 +50,12 @@ func TestURIsOfAURL(t *testing.T) {
 	}
 	p.settled("news", 6)
 	// Names are completed.
-	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"__complete", "job", "show", "--server", "http://" + p.addr, ""}, nil, &out, &errOut); code != 0 || !strings.Contains(out.String(), "news\ton\n") {
-		t.Errorf("completion: %s%s", &out, &errOut)
+	for _, command := range []string{"job show", "tasks", "logs", "data", "data body"} {
+		var out, errOut bytes.Buffer
+		args := append(append([]string{"__complete"}, strings.Fields(command)...), "--server", "http://"+p.addr, "")
+		if code := run(t.Context(), args, nil, &out, &errOut); code != 0 || !strings.Contains(out.String(), "news\ton\n") {
+			t.Errorf("completion of %s: %s%s", command, &out, &errOut)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ it exists), overridden by URIFILTER_* in the environment.`,
 		DisableFlagsInUseLine: true,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newConfigCheck(), newConfigShow(), newConfigExample())
+	cmd.AddCommand(newConfigCheck(), newConfigShow(), command.NewConfigExample("urifilter", configs.Example))
 	return cmd
 }
 

@@ -76,7 +76,7 @@ func (h *Host) Sh(t *testing.T, script string) string {
 	return strings.TrimRight(out.Stdout, "\n")
 }
 
-// Reconnect connects, after a reboot.
+// Reconnect returns the host with a new connection, after a reboot.
 func (h *Host) Reconnect(t *testing.T) *Host {
 	t.Helper()
 	again := *h

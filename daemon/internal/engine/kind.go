@@ -32,11 +32,12 @@ func (e *KindError) Error() string {
 
 func (e *KindError) Unwrap() error { return e.Lacks }
 
-// Others says in words which filters do not lack it, such as "filters of the kind simhash".
+// Others says in words which filters can do what this one cannot, such as "filters of the kind
+// simhash": forget, reserve or compare.
 func (e *KindError) Others() string {
 	var names []string
 	for _, k := range configs.Kinds() {
-		has := map[error]bool{ErrNoBitMap: k.BitMap, ErrForgetsNone: k.Forgets, ErrReservesNone: k.Reserves, ErrComparesNone: k.Texts, ErrKeepsTexts: !k.Texts}
+		has := map[error]bool{ErrForgetsNone: k.Forgets, ErrReservesNone: k.Reserves, ErrComparesNone: k.Texts}
 		if has[e.Lacks] {
 			names = append(names, k.Name)
 		}

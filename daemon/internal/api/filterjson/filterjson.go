@@ -85,7 +85,9 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			values[key] = reflect.ValueOf(expire)
+			if expire != 0 {
+				values[key] = reflect.ValueOf(expire)
+			}
 			continue
 		}
 		value := reflect.ValueOf(to).Elem()
@@ -97,9 +99,9 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 			return nil, &engine.SpecError{Field: key, Msg: "0: want " + p.Want}
 		}
 		if isTime(p) {
-			d, err := duration(p, value.Float())
-			if err != nil {
-				return nil, err
+			d, ok := engine.WholeMilliseconds(value.Float(), math.MaxInt64)
+			if !ok {
+				return nil, &engine.SpecError{Field: key, Msg: fmt.Sprintf("%.15g: want %s", value.Float(), p.Want)}
 			}
 			value = reflect.ValueOf(d)
 		}
@@ -109,16 +111,6 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 }
 
 func isTime(p configs.Parameter) bool { return p.Type() == reflect.TypeFor[time.Duration]() }
-
-// duration returns a time that was sent in seconds, in whole milliseconds, which stores can keep.
-func duration(p configs.Parameter, seconds float64) (time.Duration, error) {
-	// A thousandth of a millisecond is a rounding error of the double, as in engine.Expire.
-	ms := math.Ceil(seconds*1000 - 0.001)
-	if !(seconds > 0) || ms > float64(math.MaxInt64/time.Millisecond) {
-		return 0, &engine.SpecError{Field: p.Key, Msg: fmt.Sprintf("%.15g: want %s", seconds, p.Want)}
-	}
-	return time.Duration(max(1, ms)) * time.Millisecond, nil
-}
 
 // expireOf returns the time that was sent as expire for a filter of the kind; 0: none was.
 func expireOf(kind, text string) (time.Duration, error) {

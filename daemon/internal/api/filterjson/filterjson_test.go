@@ -2,7 +2,6 @@ package filterjson
 
 import (
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
@@ -57,20 +56,9 @@ func TestSpecTakesWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// A parameter that is a time is refused as the other parameters are; only expire has codes of its own.
-func TestTimesOfOtherParameters(t *testing.T) {
-	p := configs.Parameter{Key: "pause", Want: "a number of seconds, such as 3"}
-	for seconds, want := range map[float64]time.Duration{1.5: 1500 * time.Millisecond, 0.1: 100 * time.Millisecond, 0.00001: time.Millisecond, 4e9: 4e9 * time.Second} {
-		if got, err := duration(p, seconds); got != want || err != nil {
-			t.Errorf("%g s: got %v, %v; want %v", seconds, got, err, want)
-		}
-	}
-	for seconds, want := range map[float64]string{-1: "pause: -1: want a number of seconds, such as 3", 1e300: "pause: 1e+300: want a number of seconds, such as 3"} {
-		_, err := duration(p, seconds)
-		if got := problem.Of(err); got.Code != problem.InvalidFilter || got.Detail != want {
-			t.Errorf("%g s: got %+v, want %s: %s", seconds, got, problem.InvalidFilter, want)
-		}
-	}
+// Faults of expire have codes of their own. Those of another time, which no kind has yet, are tested
+// with the kind always_new of package daemon.
+func TestFaultsOfExpire(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"timing","expire":"soon"}`: items.ExpireInvalid,
 		`{"kind":"timing","expire":-1}`:     items.ExpireInvalid,

@@ -52,7 +52,7 @@ func TestSystemMinuteRoles(t *testing.T) {
 	minute(t, "roles", 2000, 300)
 }
 
-// On MongoDB. FerretDB is much slower, so this test has the machine to itself, before the others.
+// On MongoDB. FerretDB is much slower, so this test runs before the others of its package, not beside them.
 func TestSystemMinuteMongoDB(t *testing.T) { minute(t, "mongodb", 300, 100) }
 
 func minute(t *testing.T, kind string, tasks, hosts int) {

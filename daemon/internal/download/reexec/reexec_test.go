@@ -10,7 +10,7 @@ import (
 
 // TestAgain runs this binary, which ignores our first arguments, with each of them: it must refuse
 // to run others.
-func TestAgain(t *testing.T) {
+func TestRecursionIsRefused(t *testing.T) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") { // it is the second process
 		t.Fatal(Check())
 	}
@@ -29,8 +29,8 @@ func TestAgain(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	var again *RecursionError
-	if err := check([]string{"uridownloader", Browser}); !errors.As(err, &again) || again.Command != Browser {
+	var recursion *RecursionError
+	if err := check([]string{"uridownloader", Browser}); !errors.As(err, &recursion) || recursion.Command != Browser {
 		t.Errorf("error %v", err)
 	}
 	for _, args := range [][]string{nil, {"uridownloader"}, {"uridownloader", "serve", JobCode}} {

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command makes a command that calls a master, and whose first argument is a job or a file.
+// Command makes a command that calls a master. A first argument that its Use calls NAME or JOB is the
+// name of a job, and is completed.
 func Command(cmd *cobra.Command, do func(cmd *cobra.Command, m *Master, args []string) error) *cobra.Command {
 	var flags Flags
 	flags.Register(cmd)
-	if strings.Contains(cmd.Use, "NAME") {
+	if strings.Contains(cmd.Use, " NAME") || strings.Contains(cmd.Use, " JOB") {
 		cmd.ValidArgsFunction = flags.CompleteJob
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
