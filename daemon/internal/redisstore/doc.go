@@ -50,6 +50,7 @@ package redisstore
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
 //	                                 servers, in this incarnation, are resynced
 //	urifilter:healed:<incident>      set: the daemons that have put back what they know
+//	urifilter:witness:{<n>}:<daemon> string: on each master, while the daemon resyncs
 //	urifilter:abandoned:<daemon>     string: the others have resynced without this daemon,
 //	                                 see package insync
 //

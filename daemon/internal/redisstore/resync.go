@@ -67,6 +67,24 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 		return err
 	}
 	defer s.beatMeanwhile(ctx)()
+	lost, err := s.resyncTogether(ctx, ids, inc, slices.Equal(ids, justRead))
+	if errors.Is(err, insync.ErrLostAgain) {
+		_, renewErr := s.barrier.Incarnation(ctx, inc) // all daemons begin anew
+		return errors.Join(err, renewErr)
+	}
+	if err != nil {
+		return err
+	}
+	if !s.state.Validate(epoch, ids, inc) {
+		return insync.ErrChanged
+	}
+	s.log.Info("redis is in sync", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// resyncTogether takes the steps of the resync of one incident. It returns insync.ErrLostAgain if
+// servers have lost data meanwhile.
+func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, justRead bool) (lost bool, err error) {
 	// Batches under way end before this daemon says that it has stopped.
 	s.state.Flight.Lock()
 	//lint:ignore SA2001 nothing is done under it: later batches see that it is not in sync
@@ -78,49 +96,52 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	first := started && s.state.WasSynced() && s.stoppedFor != servers
 	for _, f := range s.all() {
 		if err := f.Stop(ctx, first); err != nil {
-			return fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
+			return false, fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
 		}
 	}
 	s.stoppedFor = servers
+	witnesses, err := s.barrier.LeaveWitnesses(ctx)
+	if err != nil {
+		return false, err
+	}
 	in := insync.Incident(ids, inc)
 	if err := s.barrier.Together(ctx, insync.Stopped, in); err != nil {
-		return err
+		return false, err
 	}
-	if err := s.forgetIfAbandoned(ctx); err != nil {
-		return err
+	abandoned, err := s.forgetIfAbandoned(ctx)
+	if err != nil {
+		return false, err
 	}
 	if err := s.reconcile(ctx, started); err != nil {
-		return err
+		return false, err
 	}
-	lost := false
-	if !slices.Equal(ids, justRead) {
+	if !justRead {
 		if lost, err = s.resyncAll(ctx); err != nil {
-			return err
+			return lost, err
 		}
 	}
 	if lost && s.state.IsCurrent(inc) {
 		s.state.Invalidate(insync.ErrLost) // nobody has told the others yet
-		return insync.ErrLost
+		return lost, insync.ErrLost
+	}
+	if lost && abandoned { // the others had put back everything
+		return lost, insync.ErrLostAgain
 	}
 	if err := s.barrier.Together(ctx, insync.Resynced, in); err != nil {
-		return err
+		return lost, err
 	}
 	// Learn what the others have put back before anything is answered.
 	for _, f := range s.all() {
 		if m, ok := f.(filter.Mirrored); ok {
 			if err := m.Relearn(ctx); err != nil {
-				return fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
+				return lost, fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
 			}
 		}
 	}
 	if err := s.followUnacked(ctx, true); err != nil {
-		return err
+		return lost, err
 	}
-	if !s.state.Validate(epoch, ids, inc) {
-		return insync.ErrChanged
-	}
-	s.log.Info("redis is in sync", "servers", len(ids), "lost_data", lost, "filters", len(s.all()), "took", time.Since(start).Round(time.Millisecond))
-	return nil
+	return lost, witnesses.Remove(ctx)
 }
 
 // beatMeanwhile writes heartbeats until the function that it returns is called: putting back a
@@ -242,9 +263,9 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 
 // forgetIfAbandoned discards what this daemon has not published, if this daemon was abandoned.
 // With redis.in_doubt: new it keeps that, and prefers that an item is new twice.
-func (s *Store) forgetIfAbandoned(ctx context.Context) error {
+func (s *Store) forgetIfAbandoned(ctx context.Context) (abandoned bool, err error) {
 	if abandoned, err := s.barrier.Abandoned(ctx); err != nil || !abandoned {
-		return err
+		return false, err
 	}
 	for _, f := range s.all() {
 		if w, ok := f.(filter.Forgetful); ok {
@@ -263,5 +284,5 @@ func (s *Store) forgetIfAbandoned(ctx context.Context) error {
 			}
 		}
 	}
-	return s.barrier.Returned(ctx)
+	return true, s.barrier.Returned(ctx)
 }

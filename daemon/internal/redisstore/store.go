@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -195,8 +196,10 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		}
 		loaded[f.Base().Spec] = f
 	}
-	if err := s.resync(ctx, justRead...); err != nil {
-		return nil, err
+	for err := s.resync(ctx, justRead...); err != nil; err = s.resync(ctx) {
+		if !errors.Is(err, insync.ErrLostAgain) {
+			return nil, err
+		}
 	}
 	s.warnPartial()
 	run, stop := context.WithCancel(context.Background())
@@ -302,6 +305,7 @@ func (s *Store) all() []filter.Filter {
 	for _, f := range s.sets {
 		all = append(all, f)
 	}
+	slices.SortFunc(all, func(f, g filter.Filter) int { return f.Base().Spec.ID - g.Base().Spec.ID })
 	return all
 }
 

@@ -1,6 +1,7 @@
 package bitmap
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -288,9 +289,12 @@ func (s *Set) Relearn(ctx context.Context) error {
 	return s.followGrowth(ctx)
 }
 
+var zeroes [4096]byte
+
+// trimZeroes cuts off the zeroes at the end, of which a sparse stripe has megabytes.
 func trimZeroes(b []byte) []byte {
-	for len(b) > 0 && b[len(b)-1] == 0 {
-		b = b[:len(b)-1]
+	for len(b) >= len(zeroes) && bytes.Equal(b[len(b)-len(zeroes):], zeroes[:]) {
+		b = b[:len(b)-len(zeroes)]
 	}
-	return b
+	return bytes.TrimRight(b, "\x00")
 }

@@ -77,24 +77,36 @@ func (b *Barrier) incidentNow(ctx context.Context) (string, error) {
 }
 
 // Together takes a step of resyncing an incident, and waits until all other daemons have taken
-// it too, have signed off, or are considered dead.
+// it too, have signed off, or are considered dead. It returns ErrLostAgain if what this daemon has
+// announced is gone: daemons that have not read it would wait for this one.
 func (b *Barrier) Together(ctx context.Context, step, in string) error {
 	key := step + in
 	if err := b.members.Announce(ctx, key); err != nil {
 		return err
 	}
+	announced := []string{Stopped + in}
+	if step == Resynced {
+		announced = append(announced, key)
+	}
 	start := time.Now()
 	waited := map[string]bool{}
 	for {
 		// If Redis has lost data again, the others are resyncing another incident by now.
-		if now, err := b.incidentNow(ctx); err != nil {
-			return err
-		} else if now != in {
-			return ErrChanged
-		}
-		done, err := b.servers.Admin.SMembersMap(ctx, key).Result()
+		now, err := b.incidentNow(ctx)
 		if err != nil {
 			return err
+		}
+		if now != in {
+			return ErrChanged
+		}
+		var done map[string]struct{} // the daemons that have taken the step
+		for _, key := range announced {
+			if done, err = b.servers.Admin.SMembersMap(ctx, key).Result(); err != nil {
+				return err
+			}
+			if _, ok := done[b.members.Self]; !ok {
+				return ErrLostAgain
+			}
 		}
 		if err := b.members.Beat(ctx); err != nil {
 			return err

@@ -89,7 +89,7 @@ func (m *Members) Announce(ctx context.Context, keys ...string) error {
 	_, err := m.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
 			p.SAdd(ctx, key, m.Self)
-			p.Expire(ctx, key, announcedTTL)
+			p.Expire(ctx, key, AnnouncedTTL)
 		}
 		return nil
 	})

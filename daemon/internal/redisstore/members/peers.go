@@ -21,7 +21,7 @@ const (
 	PeerDead = 10 * time.Second
 	// ResyncMost is how long one that shows heartbeats, and is still not done, is waited for.
 	ResyncMost   = 2 * time.Minute
-	announcedTTL = 24 * time.Hour
+	AnnouncedTTL = 24 * time.Hour
 	// forgetPeers is after how long the entry of a daemon that was killed is removed.
 	forgetPeers = 10 * time.Minute
 )
