@@ -18,7 +18,7 @@ import (
 
 // workersPages is small in the suite: FerretDB, which stands in for MongoDB, reads all tasks for
 // most of its updates, so that a thousand of them take minutes.
-var workersPages = flag.Int("workers.pages", 150, "pages of the job of TestSystemWorkers")
+var workersPages = flag.Int("workers.pages", 60, "pages of the job of TestSystemWorkers")
 
 // tryWorkers: the toolkit deploys a master and two workers on hosts of their own, which share one
 // database, call one filter, and are notified through one Redis. A job that the master accepts is

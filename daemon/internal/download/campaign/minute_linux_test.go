@@ -52,8 +52,9 @@ func TestSystemMinuteRoles(t *testing.T) {
 	minute(t, "roles", 2000, 300)
 }
 
-// On MongoDB. FerretDB is much slower, so this test runs before the others of its package, not beside them.
-func TestSystemMinuteMongoDB(t *testing.T) { minute(t, "mongodb", 300, 100) }
+// On MongoDB. FerretDB reads all tasks for most commands, so that twice as many take four times as long. Beside other
+// work it is slower than leases allow for; workers then lose them, and what they do is repeated. So the tasks are few.
+func TestSystemMinuteMongoDB(t *testing.T) { minute(t, "mongodb", 100, 50) }
 
 func minute(t *testing.T, kind string, tasks, hosts int) {
 	o := kinds()[kind]

@@ -20,7 +20,8 @@ const (
 	// PeerDead is how long a daemon may show no heartbeat before nobody waits for it.
 	PeerDead = 10 * time.Second
 	// ResyncMost is how long one that shows heartbeats, and is still not done, is waited for.
-	ResyncMost   = 2 * time.Minute
+	ResyncMost = 2 * time.Minute
+	// AnnouncedTTL is how long keys of a resync stay that nobody removes.
 	AnnouncedTTL = 24 * time.Hour
 	// forgetPeers is after how long the entry of a daemon that was killed is removed.
 	forgetPeers = 10 * time.Minute
