@@ -69,8 +69,7 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	defer s.beatMeanwhile(ctx)()
 	lost, err := s.resyncTogether(ctx, ids, inc, slices.Equal(ids, justRead))
 	if errors.Is(err, insync.ErrLostAgain) {
-		_, renewErr := s.barrier.Incarnation(ctx, inc) // all daemons begin anew
-		return errors.Join(err, renewErr)
+		s.state.LostAgain(inc) // all daemons begin anew
 	}
 	if err != nil {
 		return err
@@ -263,7 +262,8 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 
 // forgetIfAbandoned discards what this daemon has not published, if this daemon was abandoned.
 // With redis.in_doubt: new it keeps that, and prefers that an item is new twice.
-func (s *Store) forgetIfAbandoned(ctx context.Context) (abandoned bool, err error) {
+// It reports whether it was.
+func (s *Store) forgetIfAbandoned(ctx context.Context) (bool, error) {
 	if abandoned, err := s.barrier.Abandoned(ctx); err != nil || !abandoned {
 		return false, err
 	}

@@ -49,9 +49,10 @@ type State struct {
 	synced   bool            // all servers are in sync
 	why      error           // if not
 	resynced map[string]bool // run ids of servers that have everything
-	lost     bool            // data was found to be missing or added since all were last in sync
 	// incarnation is the value of its key when all were last in sync.
 	incarnation string
+	// stale is the incarnation in which data was found to be missing or added since then; "": none.
+	stale string
 }
 
 // NewState returns the state of a daemon that has not connected yet.
@@ -75,7 +76,9 @@ func (t *State) Invalidate(why error) {
 	t.mu.Lock()
 	t.Epoch.Add(1)
 	t.synced, t.why = false, why
-	t.lost = t.lost || errors.Is(why, ErrLost) || errors.Is(why, ErrMerged)
+	if t.stale == "" && (errors.Is(why, ErrLost) || errors.Is(why, ErrMerged)) {
+		t.stale = t.incarnation
+	}
 	t.mu.Unlock()
 	select {
 	case t.Wake <- struct{}{}:
@@ -104,7 +107,7 @@ func (t *State) Validate(epoch uint64, runIDs []string, incarnation string) bool
 	for _, id := range runIDs {
 		t.resynced[id] = true
 	}
-	t.synced, t.why, t.lost, t.incarnation = true, nil, false, incarnation
+	t.synced, t.why, t.stale, t.incarnation = true, nil, "", incarnation
 	return true
 }
 
@@ -131,10 +134,14 @@ func (t *State) AnyNew(runIDs []string) bool {
 func (t *State) Stale() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lost {
-		return t.incarnation
-	}
-	return ""
+	return t.stale
+}
+
+// LostAgain says that data was lost while an incarnation was resynced: the next resync replaces it.
+func (t *State) LostAgain(incarnation string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = incarnation
 }
 
 func (t *State) IsCurrent(incarnation string) bool {
