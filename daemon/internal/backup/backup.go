@@ -74,21 +74,23 @@ type Copier struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	stop context.CancelFunc
-	base context.Context // of copies; ended by Stop
-
 	noteTimeout time.Duration // a constant, except in tests
 
 	mu      sync.Mutex
-	busy    map[string]string // filter to what is done with it
+	busy    map[string]underway // by filter
 	stopped bool
 	copies  sync.WaitGroup
 }
 
+// underway is a copy that has begun.
+type underway struct {
+	doing  string
+	cutOff context.CancelCauseFunc
+}
+
 // New makes a Copier for an engine whose Archive is link, and registers its metrics.
 func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
-	base, stop := context.WithCancel(context.Background())
-	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), base: base, stop: stop, noteTimeout: noteTimeout, busy: map[string]string{}}
+	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), noteTimeout: noteTimeout, busy: map[string]underway{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for
@@ -96,8 +98,10 @@ func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog
 func (k *Copier) Stop() {
 	k.mu.Lock()
 	k.stopped = true
+	for _, c := range k.busy {
+		c.cutOff(ErrStopping)
+	}
 	k.mu.Unlock()
-	k.stop()
 	k.copies.Wait()
 }
 
@@ -109,14 +113,12 @@ func (k *Copier) begin(ctx context.Context, filter, doing string) (_ context.Con
 		return nil, nil, ErrStopping
 	}
 	if other, ok := k.busy[filter]; ok {
-		return nil, nil, &BusyError{Filter: filter, Doing: other}
+		return nil, nil, &BusyError{Filter: filter, Doing: other.doing}
 	}
-	k.busy[filter] = doing
-	k.copies.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(k.base, func() { cancel(ErrStopping) })
+	k.busy[filter] = underway{doing, cancel}
+	k.copies.Add(1)
 	return ctx, func() {
-		unhook()
 		cancel(nil)
 		k.mu.Lock()
 		delete(k.busy, filter)

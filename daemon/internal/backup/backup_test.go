@@ -199,27 +199,41 @@ func TestOneCopyOfAFilterAtATime(t *testing.T) {
 func TestStop(t *testing.T) {
 	r := newRig(t)
 	r.add(1)
-	reached := make(chan struct{})
+	reached, release := make(chan struct{}), make(chan struct{})
 	r.at(func(label string) error {
 		if label == "upload" {
 			close(reached)
-			<-r.base.Done()
+			<-release
 		}
 		return nil
 	})
-	ended := make(chan error, 1)
+	ended, stopped := make(chan error, 1), make(chan struct{})
 	go func() {
 		_, err := r.Writeback(t.Context(), "uri", nil)
 		ended <- err
 	}()
 	<-reached
-	r.Stop()
+	go func() {
+		r.Stop()
+		close(stopped)
+	}()
+	for other := error(&BusyError{}); !errors.Is(other, ErrStopping); { // refused by what Stop does first
+		var busy *BusyError
+		if !errors.As(other, &busy) {
+			t.Fatalf("another one: got %v", other)
+		}
+		_, other = r.Writeback(t.Context(), "uri", nil)
+	}
+	select {
+	case <-stopped:
+		t.Error("Stop has not waited")
+	default:
+	}
+	close(release)
 	if err := <-ended; !errors.Is(err, ErrStopping) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := r.Writeback(t.Context(), "uri", nil); !errors.Is(err, ErrStopping) {
-		t.Errorf("after Stop: got %v", err)
-	}
+	<-stopped
 }
 
 // All callers that want an unreachable archive wait for the same attempt; later callers start a
