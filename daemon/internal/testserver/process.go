@@ -81,3 +81,14 @@ func (p *Process) Signal(sig os.Signal) {
 		_ = p.cmd.Process.Signal(sig)
 	}
 }
+
+// Wait waits until the server ends by itself, and returns its exit code, or -1 if it was killed or
+// runs on after limit.
+func (p *Process) Wait(limit time.Duration) int {
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(limit):
+		return -1
+	}
+}

@@ -129,9 +129,9 @@ func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
 	return d.round(ctx, true)
 }
 
-// Run works, or stands by, until ctx ends, and then frees the role. It returns nil: errors of the
-// store are logged and counted, and the failed operations are retried.
-func (d *Dispatcher) Run(ctx context.Context) error {
+// Run works, or stands by, until ctx ends, and then frees the role. Errors of the store are logged and
+// counted, and the failed operations are retried.
+func (d *Dispatcher) Run(ctx context.Context) {
 	var (
 		held        bool
 		sweep, look time.Time // when to
@@ -188,7 +188,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		woken = d.pause(ctx, wait, held)
 	}
-	return nil
 }
 
 // pause waits until Wake is called or the time is over, and reports which. A standby is not woken.

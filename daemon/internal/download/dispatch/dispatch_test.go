@@ -421,9 +421,7 @@ func start(t *testing.T, d *Dispatcher) func() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := d.Run(ctx); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		d.Run(ctx)
 	}()
 	return func() {
 		cancel()

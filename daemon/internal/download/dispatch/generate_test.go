@@ -68,7 +68,7 @@ func running(t *testing.T, s download.Store, owner string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := New(Options{Store: s, Owner: owner, Every: 6 * time.Hour, SweepEvery: time.Hour})
 	var work sync.WaitGroup
-	work.Go(func() { _ = d.Run(ctx) })
+	work.Go(func() { d.Run(ctx) })
 	return func() { cancel(); work.Wait() }
 }
 

@@ -88,10 +88,10 @@ func TestWorkersOfWhichOneLacksTheEngine(t *testing.T) {
 		store := open(t, o)
 		stores = append(stores, store)
 		w.Store, w.ShardFor = store, shardFor
-		running.Go(func() { _ = worker.New(w).Run(ctx) })
+		running.Go(func() { worker.New(w).Run(ctx) })
 	}
 	d := dispatch.New(dispatch.Options{Store: hub, Owner: "dispatcher", Every: time.Second})
-	running.Go(func() { _ = d.Run(ctx) })
+	running.Go(func() { d.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()

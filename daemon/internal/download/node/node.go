@@ -43,7 +43,7 @@ import (
 const (
 	// stopLinger is how long a stop keeps a silent connection open.
 	stopLinger = 2 * time.Second
-	// failedGrace lets the answers of calls under way reach their callers when a role or the listener has failed.
+	// failedGrace lets the answers of calls under way reach their callers when the disk or the listener has failed.
 	failedGrace = time.Second
 	// stopRest is how long a stop may take in addition to requests and downloads.
 	stopRest   = 30 * time.Second
@@ -73,6 +73,7 @@ type Node struct {
 	notifier *wake.Notifier        // nil without a Redis
 	faults   *errorreport.Reporter // nil without report.dsn
 	stopping *lifecycle.StopGuard
+	broken   chan error // why the disk has failed: of store and filter one error each, at most
 }
 
 // Open opens what the roles need. It takes the port first, so that an error there is reported at once.
@@ -84,7 +85,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, roles: roles, log: log, faults: faults, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log)}
+	n := &Node{cfg: cfg, roles: roles, log: log, faults: faults, stopping: lifecycle.NewStopGuard(cfg.ShutdownTimeout+stopRest-stopMargin, log), broken: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.end(err))
@@ -99,7 +100,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	prefixed := prometheus.WrapRegistererWithPrefix("uridownloader_", registry)
-	if n.store, err = openStore(ctx, cfg, roles, log, prefixed); err != nil {
+	if n.store, err = openStore(ctx, cfg, roles, n.diskFailed, log, prefixed); err != nil {
 		return nil, err
 	}
 	host, owner, err := identity()

@@ -145,7 +145,7 @@ func DispatchOnce(ctx context.Context, cfg settings.Config, log *slog.Logger) (_
 			err = wrong
 		}
 	}()
-	if n.store, err = openStore(ctx, cfg, n.roles, log, prometheus.NewRegistry()); err != nil {
+	if n.store, err = openStore(ctx, cfg, n.roles, nil, log, prometheus.NewRegistry()); err != nil {
 		return dispatch.Report{}, err
 	}
 	_, owner, err := identity()

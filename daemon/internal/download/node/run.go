@@ -3,10 +3,13 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 )
 
@@ -15,27 +18,35 @@ import (
 func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	defer n.stopping.Disarm()
 	defer func() { err = errors.Join(err, n.end(err)) }()
-	inner, cancel := context.WithCancel(context.Background())
+	inner, cancel := context.WithCancelCause(context.Background())
 	var work sync.WaitGroup
 	defer work.Wait()
-	defer cancel()
-	failed := make(chan error, 2)
+	defer cancel(nil)
 	if n.dispatch != nil {
-		work.Go(func() { failed <- n.dispatch.Run(inner) })
+		work.Go(func() { n.dispatch.Run(inner) })
 		work.Go(func() { n.reporter.Run(inner) })
 	}
 	if n.worker != nil {
-		work.Go(func() { failed <- n.worker.Run(inner) })
+		work.Go(func() { n.worker.Run(inner) })
 	}
 	if n.notifier != nil {
 		work.Go(func() { n.notifier.Run(inner) })
 	}
+	if own, ok := n.filter.(*seen.Own); ok {
+		work.Go(func() {
+			select {
+			case <-own.Failed():
+				n.diskFailed(own.Failure())
+			case <-inner.Done():
+			}
+		})
+	}
 	n.serving.Serve()
 	lifecycle.Notify(lifecycle.Ready, lifecycle.Status("Serving as %s on %s", n.roles, n.serving.URL()))
 	work.Go(func() { lifecycle.PingWatchdog(inner, func() {}, n.log) })
-	fail := func(err error) error {
+	fail := func(err, cause error) error {
 		n.stopping.Arm()
-		cancel()
+		cancel(cause)
 		n.serving.Drain(0, failedGrace) // a call that has changed something is answered before the store is closed
 		return err
 	}
@@ -46,17 +57,15 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 			n.reload()
 			lifecycle.Notify(lifecycle.Ready)
 		case err := <-n.serving.Broken():
-			return fail(err)
-		case err := <-failed:
-			if err != nil {
-				return fail(err)
-			}
+			return fail(err, nil)
+		case err := <-n.broken: // nothing can be stored any more, until the program starts again
+			return fail(fmt.Errorf("stopped because the disk failed: %w", err), worker.ErrAtOnce)
 		case <-ctx.Done():
 			start := time.Now()
 			n.log.Info("stopping", "reason", context.Cause(ctx).Error())
 			n.stopping.Arm()
 			lifecycle.Notify(lifecycle.Stopping, lifecycle.Status("Stopping: ending the downloads under way"), lifecycle.MoreTime(n.cfg.ShutdownTimeout+stopRest))
-			cancel() // the worker finishes or gives back its tasks while calls are still answered
+			cancel(nil) // the worker finishes or gives back its tasks while calls are still answered
 			n.serving.Drain(stopLinger, n.cfg.ShutdownTimeout)
 			work.Wait()
 			n.log.Info("stopped", "took", time.Since(start).Round(time.Millisecond))
@@ -64,6 +73,9 @@ func (n *Node) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 		}
 	}
 }
+
+// diskFailed has Run end.
+func (n *Node) diskFailed(reason error) { n.broken <- reason }
 
 func (n *Node) reload() {
 	if n.tokens != nil {

@@ -26,12 +26,13 @@ const storeMongoDB = "mongodb"
 // dialIn bounds the time to connect to MongoDB, with the TLS handshake.
 const dialIn = 5 * time.Second
 
-// openStore opens the store that the settings name, and measures its calls.
-func openStore(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logger, registry prometheus.Registerer) (store download.Store, err error) {
+// openStore opens the store that the settings name, and measures its calls. failed is called if it can
+// go on only in another process.
+func openStore(ctx context.Context, cfg settings.Config, roles Roles, failed func(error), log *slog.Logger, registry prometheus.Registerer) (store download.Store, err error) {
 	if cfg.Store == storeMongoDB {
 		store, err = openMongoDB(ctx, cfg, log)
 	} else {
-		store, err = openEmbedded(ctx, cfg, roles, registry)
+		store, err = openEmbedded(ctx, cfg, roles, failed, registry)
 	}
 	if err != nil {
 		return nil, err
@@ -40,12 +41,12 @@ func openStore(ctx context.Context, cfg settings.Config, roles Roles, log *slog.
 }
 
 // openEmbedded opens the store on this machine, for this process alone if it has all roles.
-func openEmbedded(ctx context.Context, cfg settings.Config, roles Roles, registry prometheus.Registerer) (download.Store, error) {
+func openEmbedded(ctx context.Context, cfg settings.Config, roles Roles, failed func(error), registry prometheus.Registerer) (download.Store, error) {
 	transactions := prometheus.NewCounter(prometheus.CounterOpts{Name: "store_transactions_total",
 		Help: "Transactions of the embedded store, each with one sync of the disk."})
 	registry.MustRegister(transactions)
 	store, err := sqlite.Open(ctx, sqlite.Options{
-		Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true, Shared: !roles.all(), Committed: func(int) { transactions.Inc() },
+		Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true, Shared: !roles.all(), Committed: func(int) { transactions.Inc() }, Failed: failed,
 	})
 	var inUse *durable.InUseError
 	switch {

@@ -154,6 +154,13 @@ func (o *Own) verdicts(ctx context.Context, op batch.Op, filter string, uris []s
 	return slices.Clone(c.work.Fresh), nil
 }
 
+// Failed is closed when the disk has failed: the filters then refuse all URIs, and the process should
+// end and be started again.
+func (o *Own) Failed() <-chan struct{} { return o.store.Failed() }
+
+// Failure is why Failed is closed.
+func (o *Own) Failure() error { return o.store.Ready(context.Background()) }
+
 // Close closes the filters.
 func (o *Own) Close() error {
 	o.judge.Engine.Stop()

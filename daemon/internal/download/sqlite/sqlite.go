@@ -54,6 +54,10 @@ type Options struct {
 	// Committed, if not nil, is called after each durable transaction with the number of callers'
 	// changes in it. It must return quickly; one goroutine calls it.
 	Committed func(changes int)
+	// Failed, if not nil, is called once, with the reason, when the disk has failed to write or to
+	// sync. All changes are refused from then on, so the program should end and be started again. It
+	// must return quickly.
+	Failed func(reason error)
 }
 
 // Store implements download.Store. It is safe for concurrent use.

@@ -129,6 +129,9 @@ func (w *writer) commit(together []*change) {
 	if err != nil && broken(err) {
 		w.failed = fmt.Errorf("download store: the disk failed, restart the program: %w", err)
 		err = w.failed
+		if told := w.store.opt.Failed; told != nil {
+			told(err)
+		}
 	}
 	switch {
 	case err == nil:

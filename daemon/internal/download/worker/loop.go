@@ -75,7 +75,11 @@ func (l *loop) run(ctx context.Context) {
 		case <-timer.C:
 		case <-stop:
 			stop = nil
-			l.stop(time.Now())
+			patience := l.opt.Patience
+			if errors.Is(context.Cause(ctx), ErrAtOnce) {
+				patience = 0
+			}
+			l.stop(time.Now(), patience)
 		}
 	}
 	l.doing.Wait()
@@ -258,8 +262,8 @@ func (l *loop) giveBack(t *task, notBefore time.Time) {
 }
 
 // stop begins the end: waiting tasks are given back.
-func (l *loop) stop(now time.Time) {
-	l.stopping, l.stopBy = true, now.Add(l.opt.Patience)
+func (l *loop) stop(now time.Time, patience time.Duration) {
+	l.stopping, l.stopBy = true, now.Add(patience)
 	l.opt.Log.Info("worker stops", "running", l.running, "queued", l.queue.n)
 	for _, t := range l.tasks {
 		if l.queue.remove(t) {

@@ -10,6 +10,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -78,6 +79,10 @@ type Options struct {
 	Registry prometheus.Registerer // nil: no metrics
 }
 
+// ErrAtOnce is the cause with which the context of a worker ends when waiting for its running tasks
+// is of no use, as when the store has failed.
+var ErrAtOnce = errors.New("end at once")
+
 // Worker downloads tasks. Run it once.
 type Worker struct {
 	opt    Options
@@ -118,12 +123,10 @@ func (w *Worker) Wake() {
 }
 
 // Run works until ctx ends. It then leases nothing more, gives back what has not begun, waits up to
-// Options.Patience for running tasks, gives back the rest, and frees its shards. It returns nil:
-// errors of the store are logged and counted, and the failed operations are retried.
-func (w *Worker) Run(ctx context.Context) error {
-	newLoop(w, ctx).run(ctx)
-	return nil
-}
+// Options.Patience for running tasks (if the cause of the end is [ErrAtOnce], not at all), gives back
+// the rest, and frees its shards. Errors of the store are logged and counted, and the failed
+// operations are retried.
+func (w *Worker) Run(ctx context.Context) { newLoop(w, ctx).run(ctx) }
 
 // storeNow is the store's time, computed from the last answer of the store.
 func (w *Worker) storeNow() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }

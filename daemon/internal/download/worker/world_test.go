@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	w.dispatch = dispatch.New(dispatch.Options{Store: w.store, Owner: "dispatcher", Every: time.Minute, SweepEvery: 5 * time.Second, HandedOut: w.wake})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = w.dispatch.Run(ctx) })
+	running.Go(func() { w.dispatch.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -203,9 +203,7 @@ func (w *world) start(opt Options) (*Worker, func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := worker.Run(ctx); err != nil {
-			w.t.Errorf("Run: %v", err)
-		}
+		worker.Run(ctx)
 	}()
 	stop := sync.OnceFunc(func() {
 		cancel()
