@@ -194,7 +194,7 @@ func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, 
 
 // asking calls ask with a filter, and with the one that takes its place if it is cleared
 // meanwhile. It returns the error of ask. If the filter was dropped meanwhile, it returns the
-// error of Engine.Lookup or a *DroppedError.
+// error of Engine.Lookup or Engine.Successor, or a *DroppedError.
 func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.Filter) error) error {
 	for {
 		err := ask(f)
@@ -204,7 +204,7 @@ func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.F
 		now, lookup := j.Engine.Lookup(f.Name)
 		var ended *engine.UnknownFilterError
 		if now == f && errors.As(err, &ended) {
-			now, lookup = j.Engine.Successor(ctx, f, err)
+			now, lookup = j.Engine.Successor(ctx, f)
 		}
 		switch {
 		case now == f:

@@ -85,8 +85,8 @@ const successorWait = 5 * time.Second
 
 // Successor returns the filter that has the name of f after the set of f is gone. It waits a
 // while for it, because a store ends a set before all daemons know the next one. The error is
-// that of Lookup, or gone if there is no new filter.
-func (e *Engine) Successor(ctx context.Context, f *Filter, gone error) (*Filter, error) {
+// that of Lookup, or wraps ErrUnavailable if this daemon does not learn whether there is one.
+func (e *Engine) Successor(ctx context.Context, f *Filter) (*Filter, error) {
 	limit := time.NewTimer(successorWait)
 	defer limit.Stop()
 	for {
@@ -101,9 +101,13 @@ func (e *Engine) Successor(ctx context.Context, f *Filter, gone error) (*Filter,
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-e.stopped.Done():
-			return nil, gone
+			return nil, unsucceeded(f)
 		case <-limit.C:
-			return nil, gone
+			return nil, unsucceeded(f)
 		}
 	}
+}
+
+func unsucceeded(f *Filter) error {
+	return fmt.Errorf("filter %s: %w: another daemon has cleared or dropped it, and this one does not know yet which", f.Name, ErrUnavailable)
 }

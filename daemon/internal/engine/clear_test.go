@@ -56,7 +56,7 @@ func TestSuccessor(t *testing.T) {
 	f := b.filter("uri")
 	next := make(chan *engine.Filter)
 	go func() {
-		now, err := b.Successor(t.Context(), f, errors.New("gone"))
+		now, err := b.Successor(t.Context(), f)
 		if err != nil {
 			t.Error(err)
 		}
@@ -75,7 +75,7 @@ func TestSuccessor(t *testing.T) {
 	if err := b.Drop(t.Context(), "uri"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Successor(t.Context(), cleared, errors.New("gone")); !errors.As(err, new(*engine.UnknownFilterError)) {
+	if _, err := b.Successor(t.Context(), cleared); !errors.As(err, new(*engine.UnknownFilterError)) {
 		t.Errorf("the successor of what was dropped: %v", err)
 	}
 	made, _, err := b.Create(t.Context(), f.Spec)
@@ -84,8 +84,12 @@ func TestSuccessor(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Successor(ctx, made, errors.New("gone")); !errors.Is(err, context.Canceled) {
+	if _, err := b.Successor(ctx, made); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has left: %v", err)
+	}
+	b.Stop()
+	if _, err := b.Successor(t.Context(), made); !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("it is not known what became of it: %v", err)
 	}
 }
 

@@ -9,17 +9,25 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 )
 
-// tombWait is how long the other daemons may take to see that a filter was dropped. After that
-// they use none of its keys.
+// tombWait is how long the daemons may take to see that a filter was dropped. After that they use
+// none of its keys. If it was cleared, those that are slower are waited for, as their callers are
+// still to be answered.
 const tombWait = 3 * members.PollEvery
 
 // sweepLeasesEvery is how often reservations that ended long ago are discarded.
 const sweepLeasesEvery = 10 * time.Second
 
+// sighting is when a tombstone was first seen, by the clock of this machine, and the version of the
+// registry then.
+type sighting struct {
+	at      time.Time
+	version int64
+}
+
 // cleaner removes the keys that tombstones name, and then the tombstones; and what is no longer
 // needed of reservations.
 func (s *Store) cleaner(ctx context.Context) {
-	since := map[string]time.Time{} // by the clock of this machine: when each was first seen
+	since := map[string]sighting{}
 	swept := time.Now()
 	tick := time.NewTicker(members.PollEvery)
 	defer tick.Stop()
@@ -55,7 +63,7 @@ func (s *Store) sweepLeases(ctx context.Context) {
 	}
 }
 
-func (s *Store) cleanOnce(ctx context.Context, since map[string]time.Time, now time.Time) error {
+func (s *Store) cleanOnce(ctx context.Context, since map[string]sighting, now time.Time) error {
 	tombs, err := s.servers.Admin.HGetAll(ctx, registry.TombstonesKey).Result()
 	if err != nil {
 		return err
@@ -65,15 +73,34 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]time.Time, now t
 			delete(since, tomb)
 		}
 	}
+	if len(tombs) == 0 {
+		return nil
+	}
+	version, err := s.registry.Version(ctx)
+	if err != nil {
+		return err
+	}
 	for tomb, value := range tombs {
 		first, ok := since[tomb]
 		dropped := registry.IsDropped(value)
+		waited := now.Sub(first.at)
 		switch {
 		case !ok || !dropped && s.members.MayLive(value):
-			since[tomb] = now
+			since[tomb] = sighting{now, version}
 			continue
-		case now.Sub(first) < tombWait:
+		case waited < tombWait:
 			continue
+		}
+		if waited < members.ResyncMost {
+			behind, err := s.behind(ctx, append(s.members.Alive(), s.members.Self), first.version, waited)
+			if err != nil {
+				return err
+			}
+			if len(behind) > 0 {
+				continue
+			}
+		}
+		switch {
 		case !dropped: // if its creator lives after all, it finds that it may not register
 			delete(since, tomb)
 			err = s.servers.Admin.HSet(ctx, registry.TombstonesKey, tomb, registry.Dropped).Err()

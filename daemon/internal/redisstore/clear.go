@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,25 +104,16 @@ func (s *Store) swap(f filter.Filter) (was filter.Filter) {
 	return was
 }
 
-// awaitFollowers waits until all live daemons serve a version of the registry. Daemons of earlier
-// versions of the program, which publish no number, have tombWait for it.
+// awaitFollowers waits until all other live daemons serve a version of the registry.
 func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 	start := time.Now()
 	for {
 		if err := s.members.Beat(ctx); err != nil {
 			return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 		}
-		followed, err := s.members.Followed(ctx)
+		behind, err := s.behind(ctx, s.members.Alive(), version, time.Since(start))
 		if err != nil {
 			return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
-		}
-		var behind []string
-		for _, id := range s.members.Alive() {
-			text, tells := followed[id]
-			n, _ := strconv.ParseInt(text, 10, 64)
-			if tells && n < version || !tells && time.Since(start) < tombWait {
-				behind = append(behind, id)
-			}
 		}
 		if len(behind) == 0 {
 			return nil
@@ -139,4 +131,18 @@ func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 		case <-time.After(followEvery):
 		}
 	}
+}
+
+// behind returns which daemons do not serve a version of the registry yet, after they have been waited
+// for. Daemons of earlier versions of the program publish no number: they have tombWait for it.
+func (s *Store) behind(ctx context.Context, daemons []string, version int64, waited time.Duration) ([]string, error) {
+	followed, err := s.members.Followed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(daemons), func(id string) bool {
+		text, tells := followed[id]
+		n, _ := strconv.ParseInt(text, 10, 64)
+		return tells && n >= version || !tells && waited >= tombWait
+	}), nil
 }

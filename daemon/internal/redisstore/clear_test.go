@@ -11,6 +11,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
+	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -61,7 +63,7 @@ func (d *daemon) ask(name string, from, n int) (fresh int) {
 			}
 			return fresh
 		}
-		if f, err = d.Successor(context.Background(), f, err); err == nil && f.Life() != was.Life() {
+		if f, err = d.Successor(context.Background(), f); err == nil && f.Life() != was.Life() {
 			d.t.Errorf("%s: was dropped", name)
 			return 0
 		}
@@ -129,6 +131,57 @@ func TestClearOnTwoDaemons(t *testing.T) {
 	fb, _ := b.Lookup(uri.Name)
 	if fa.Set.(engine.BitMap).Header() != fb.Set.(engine.BitMap).Header() {
 		t.Error("the daemons serve two bit-maps")
+	}
+}
+
+// A daemon that is slow to follow a clear answers its callers from the cleared filter until it has
+// followed: the keys stay for so long, but not for ever.
+func TestClearWaitsForSlowFollowers(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	a, _ := opened(t, config(server.Addr))
+	b, old := opened(t, config(server.Addr))
+	meet(t, a, b)
+	since := map[string]sighting{}
+	clean := func(after time.Duration) (tombs int) {
+		t.Helper()
+		if err := a.cleanOnce(ctx, since, time.Now().Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		left, err := a.servers.Admin.HGetAll(ctx, registry.TombstonesKey).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(left)
+	}
+	for _, stuck := range []bool{false, true} {
+		b.changing.Lock() // it follows nothing
+		follow := sync.OnceFunc(b.changing.Unlock)
+		t.Cleanup(follow)
+		cleared := make(chan error)
+		go func() { cleared <- a.Clear(ctx, uri, identity(2), func(engine.Set) {}) }()
+		for server.CLI("hvals", registry.TombstonesKey) != registry.Dropped {
+			time.Sleep(time.Millisecond)
+		}
+		clean(0) // sees it for the first time
+		if clean(2*tombWait) == 0 {
+			t.Error("the keys are removed while a daemon needs them")
+		}
+		if !stuck {
+			add(t, old, 0, 100)
+		} else {
+			for clean(2*members.ResyncMost) > 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		follow()
+		if err := <-cleared; err != nil {
+			t.Error(err)
+		}
+		for clean(2*tombWait) > 0 {
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 
