@@ -15,7 +15,7 @@ import (
 
 func connect(t *testing.T, uri string) *mongo.Client {
 	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(3 * time.Second))
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

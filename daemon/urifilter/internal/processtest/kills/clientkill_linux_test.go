@@ -109,7 +109,7 @@ func TestClientErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The request must be sent within this time, so that it is in doubt.
-	slow, err := client.New(p.Addr, client.WithTimeout(3*time.Second))
+	slow, err := client.New(p.Addr, client.WithTimeout(10*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
