@@ -15,8 +15,6 @@ const (
 	pollMost = 30 * time.Second
 	// countEvery is how often items are counted.
 	countEvery = time.Minute
-	// sendMost is how long the engine may take to accept a change.
-	sendMost = 5 * time.Second
 )
 
 // pollSoon makes poll check at once.
@@ -116,7 +114,7 @@ func (s *Store) follow(ctx context.Context) error {
 		switch {
 		case !found:
 			s.end(set)
-			s.send(engine.Change{Spec: set.spec, Gone: set})
+			s.feed.Send(engine.Change{Spec: set.spec, Gone: set})
 		case e == set.entry:
 			delete(there, set.spec.Name)
 		}
@@ -140,18 +138,7 @@ func (s *Store) follow(ctx context.Context) error {
 		}
 		s.mended(e.spec.Name)
 		s.adopt(set)
-		s.send(change)
+		s.feed.Send(change)
 	}
 	return errors.Join(errs...)
-}
-
-func (s *Store) send(change engine.Change) {
-	limit := time.NewTimer(sendMost)
-	defer limit.Stop()
-	select {
-	case s.changes <- change:
-	case <-s.run.Done():
-	case <-limit.C:
-		s.log.Warn("changes of filters are not followed", "filter", change.Spec.Name)
-	}
 }

@@ -55,7 +55,7 @@ func (s *Store) confine(ctx context.Context, e entry, cause error) error {
 		return nil
 	}
 	if q, known := s.quarantine(e, cause); !known {
-		s.send(engine.Change{Spec: e.spec, Bad: &q})
+		s.feed.Send(engine.Change{Spec: e.spec, Bad: &q})
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (s *Store) mended(name string) {
 	delete(s.bad, name)
 	s.mu.Unlock()
 	if was {
-		s.send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q})
+		s.feed.Send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q})
 	}
 }
 

@@ -59,10 +59,10 @@ type Store struct {
 	untidy   atomic.Bool   // tables that no filter has may exist
 	early    chan struct{} // poll must not wait for its next tick
 
-	changes chan engine.Change
-	run     context.Context // ends with Close
-	stop    context.CancelFunc
-	work    sync.WaitGroup
+	feed *engine.Feed
+	run  context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup
 }
 
 var (
@@ -74,7 +74,7 @@ var (
 // Open connects, refuses a server that does not meet the requirements, and creates the tables
 // that all filters share if they are missing. Load reads the filters.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
-	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, bad: map[string]engine.Quarantined{}, changes: make(chan engine.Change, 64), early: make(chan struct{}, 1)}
+	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, bad: map[string]engine.Quarantined{}, feed: engine.NewFeed(), early: make(chan struct{}, 1)}
 	s.run, s.stop = context.WithCancel(context.Background())
 	probe, err := c.open(nil, 0)
 	if err != nil {
@@ -234,12 +234,13 @@ func (s *Store) refusing() error {
 func (s *Store) Failed() <-chan struct{} { return nil }
 
 // Changes implements engine.Store.
-func (s *Store) Changes() <-chan engine.Change { return s.changes }
+func (s *Store) Changes() <-chan engine.Change { return s.feed.Changes() }
 
 // Close implements engine.Store.
 func (s *Store) Close() error {
 	s.stop()
 	s.work.Wait()
+	s.feed.Close()
 	var errs []error
 	for _, db := range []*sql.DB{s.batches, s.admin} {
 		if db != nil {

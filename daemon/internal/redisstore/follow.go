@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
@@ -13,7 +12,7 @@ import (
 )
 
 // Changes implements engine.Store.
-func (s *Store) Changes() <-chan engine.Change { return s.changes }
+func (s *Store) Changes() <-chan engine.Change { return s.feed.Changes() }
 
 // follow compares the registry with this daemon's filters.
 func (s *Store) follow(ctx context.Context, epoch uint64) error {
@@ -31,9 +30,7 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 		return fmt.Errorf("key %s: %w", registry.Key, insync.ErrLost)
 	}
 	delete(all, registry.FormatField)
-	if err := s.followQuarantine(ctx, all); err != nil {
-		return err
-	}
+	s.followQuarantine(all)
 	for _, f := range s.all() {
 		mine := f.Base().Entry
 		text, ok := all[mine.Spec.Name]
@@ -72,7 +69,7 @@ func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() 
 	f, lost, err := s.load(ctx, name, text)
 	if registry.AsDamaged(err) {
 		if q, known := s.registry.Quarantine(name, text, err); !known {
-			return s.send(ctx, engine.Change{Spec: engine.Spec{ID: q.ID, Name: name}, Bad: &q})
+			s.feed.Send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: name}, Bad: &q})
 		}
 		return nil
 	}
@@ -94,9 +91,7 @@ func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() 
 			s.log.Warn("mirror of a filter that was replaced", "filter", name, "err", err)
 		}
 	}
-	if err := s.send(ctx, change); err != nil {
-		return err
-	}
+	s.feed.Send(change)
 	if lost {
 		return fmt.Errorf("filter %s: %w", name, insync.ErrLost)
 	}
@@ -131,7 +126,7 @@ func (s *Store) forget(f filter.Filter) {
 	if err := s.discard(f); err != nil {
 		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
 	}
-	_ = s.send(context.Background(), engine.Change{Spec: spec, Gone: f})
+	s.feed.Send(engine.Change{Spec: spec, Gone: f})
 }
 
 // discard ends a filter in this daemon.
@@ -145,31 +140,14 @@ func (s *Store) discard(f filter.Filter) error {
 	return filter.Close(f)
 }
 
-// sendMost is how long the engine may take to accept a change.
-const sendMost = 5 * time.Second
-
-func (s *Store) send(ctx context.Context, change engine.Change) error {
-	select {
-	case s.changes <- change:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(sendMost):
-		return errors.New("changes of filters are not followed")
-	}
-}
-
 // followQuarantine reports filters that are no longer in quarantine: their entries were dropped,
 // or mended. all is the registry.
-func (s *Store) followQuarantine(ctx context.Context, all map[string]string) error {
+func (s *Store) followQuarantine(all map[string]string) {
 	for _, q := range s.registry.Quarantined() {
 		if text, there := all[q.Name]; there && registry.WhereIs(q.Name, text) == q.Where {
 			continue
 		}
 		s.registry.Release(q)
-		if err := s.send(ctx, engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q}); err != nil {
-			return err
-		}
+		s.feed.Send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q})
 	}
-	return nil
 }

@@ -81,9 +81,9 @@ type Store struct {
 	unpublished chan struct{} // the publisher has work
 	early       chan struct{} // poll is not to wait for its next time
 
-	changes chan engine.Change
-	stop    context.CancelFunc
-	work    sync.WaitGroup
+	feed *engine.Feed
+	stop context.CancelFunc
+	work sync.WaitGroup
 
 	reach servers.Reach
 }
@@ -100,7 +100,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s := &Store{
 		opt: c, log: c.Log, state: insync.NewState(), sets: map[string]filter.Filter{},
-		changes: make(chan engine.Change, 64), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
+		feed: engine.NewFeed(), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
 	var err error
 	if s.servers, err = servers.Dial(ctx, c.Options, s.state.OnConnect); err != nil {
@@ -315,6 +315,7 @@ func (s *Store) Close() error {
 		s.stop()
 		s.work.Wait()
 	}
+	s.feed.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.publishAll(ctx) // Redis may be down
