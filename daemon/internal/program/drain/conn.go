@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,9 +68,14 @@ func (c *conn) closeIfSilent() {
 	}
 }
 
+// errClosing ends a Read of a connection that is being closed. It is the error that a pending Read
+// gets; net/http answers others with "400 Bad Request", which a client would take for the
+// answer to the request that it is just sending.
+var errClosing = os.ErrDeadlineExceeded
+
 func (c *conn) Read(p []byte) (int, error) {
 	if c.state.Load() == closing {
-		return 0, net.ErrClosed
+		return 0, errClosing
 	}
 	n, err := c.Conn.Read(p)
 	switch {
@@ -78,7 +84,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	case c.encrypted && c.state.Load() != closing:
 		return n, err
 	case c.encrypted || !c.begin():
-		return 0, net.ErrClosed
+		return 0, errClosing
 	}
 	return n, err
 }

@@ -32,6 +32,11 @@ func newRig(t *testing.T, encrypt *tls.Config) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newRigOn(t, l, encrypt)
+}
+
+func newRigOn(t *testing.T, l net.Listener, encrypt *tls.Config) *rig {
+	t.Helper()
 	r := &rig{t: t, addr: l.Addr().String(), hold: make(chan struct{}), served: make(chan error, 1)}
 	server := &http.Server{IdleTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if _, err := io.Copy(io.Discard, req.Body); err != nil {
