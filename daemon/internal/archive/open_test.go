@@ -25,10 +25,14 @@ import (
 func refused(t *testing.T, o Options, right func(error) bool) error {
 	t.Helper()
 	for o.Timeout = 3 * time.Second; ; o.Timeout *= 4 {
+		start := time.Now()
 		a, err := Open(context.Background(), o)
 		if err == nil {
 			_ = a.Close(context.Background())
 			t.Fatalf("opened %s", o.URI)
+		}
+		if took := time.Since(start); took > o.Timeout+27*time.Second {
+			t.Errorf("took %v", took)
 		}
 		if right(err) || o.Timeout > time.Minute {
 			return err

@@ -80,6 +80,11 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]sighting, now ti
 	if err != nil {
 		return err
 	}
+	followed, err := s.members.Followed(ctx)
+	if err != nil {
+		return err
+	}
+	daemons := append(s.members.Alive(), s.members.Self)
 	for tomb, value := range tombs {
 		first, ok := since[tomb]
 		dropped := registry.IsDropped(value)
@@ -88,19 +93,8 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]sighting, now ti
 		case !ok || !dropped && s.members.MayLive(value):
 			since[tomb] = sighting{now, version}
 			continue
-		case waited < tombWait:
+		case waited < tombWait, waited < members.ResyncMost && len(behind(followed, daemons, first.version, waited)) > 0:
 			continue
-		}
-		if waited < members.ResyncMost {
-			behind, err := s.behind(ctx, append(s.members.Alive(), s.members.Self), first.version, waited)
-			if err != nil {
-				return err
-			}
-			if len(behind) > 0 {
-				continue
-			}
-		}
-		switch {
 		case !dropped: // if its creator lives after all, it finds that it may not register
 			delete(since, tomb)
 			err = s.servers.Admin.HSet(ctx, registry.TombstonesKey, tomb, registry.Dropped).Err()

@@ -111,18 +111,19 @@ func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 		if err := s.members.Beat(ctx); err != nil {
 			return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 		}
-		behind, err := s.behind(ctx, s.members.Alive(), version, time.Since(start))
+		followed, err := s.members.Followed(ctx)
 		if err != nil {
 			return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 		}
-		if len(behind) == 0 {
+		late := behind(followed, s.members.Alive(), version, time.Since(start))
+		if len(late) == 0 {
 			return nil
 		}
 		if _, err := s.state.Check(); err != nil {
 			return err
 		}
 		if time.Since(start) > members.ResyncMost {
-			s.log.Warn("daemons that share this redis have not followed a clear", "daemons", strings.Join(behind, " "))
+			s.log.Warn("daemons that share this redis have not followed a clear", "daemons", strings.Join(late, " "))
 			return nil
 		}
 		select {
@@ -134,15 +135,12 @@ func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 }
 
 // behind returns which daemons do not serve a version of the registry yet, after they have been waited
-// for. Daemons of earlier versions of the program publish no number: they have tombWait for it.
-func (s *Store) behind(ctx context.Context, daemons []string, version int64, waited time.Duration) ([]string, error) {
-	followed, err := s.members.Followed(ctx)
-	if err != nil {
-		return nil, err
-	}
+// for; followed is what they have published. Daemons of earlier versions of the program publish
+// nothing: they have tombWait for it.
+func behind(followed map[string]string, daemons []string, version int64, waited time.Duration) []string {
 	return slices.DeleteFunc(slices.Clone(daemons), func(id string) bool {
 		text, tells := followed[id]
 		n, _ := strconv.ParseInt(text, 10, 64)
 		return tells && n >= version || !tells && waited >= tombWait
-	}), nil
+	})
 }

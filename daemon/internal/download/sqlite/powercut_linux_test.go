@@ -132,7 +132,7 @@ func TestSystemFailingDisk(t *testing.T) {
 	// The counts are per thread of the victim. The failure may hit the database, after which
 	// nothing more is written, or the file of one large body, which is an error of that call only.
 	// A single failure could also hit a write of a checkpoint, which SQLite silently repeats later.
-	failed := []string{"the disk failed, restart the program", "input/output error"}
+	failed := []string{"the disk failed, nothing more is stored until the program starts again", "input/output error"}
 	full := []string{"database or disk is full", "no space left on device"}
 	for name, c := range map[string]struct {
 		inject string

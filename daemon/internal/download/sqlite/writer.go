@@ -127,7 +127,7 @@ func (w *writer) commit(together []*change) {
 	}
 	errs, err := w.try(together)
 	if err != nil && broken(err) {
-		w.failed = fmt.Errorf("download store: the disk failed, restart the program: %w", err)
+		w.failed = fmt.Errorf("download store: the disk failed, nothing more is stored until the program starts again: %w", err)
 		err = w.failed
 		if told := w.store.opt.Failed; told != nil {
 			told(err)
