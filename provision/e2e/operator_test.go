@@ -53,8 +53,9 @@ func tryByFabricNames(t *testing.T) {
 
 	t.Run("systemctl", func(t *testing.T) { trySystemctl(t, o) })
 	t.Run("targets", func(t *testing.T) { tryTargets(t, o) })
-	cron := near(t, o, "two")
 	t.Run("crontab", func(t *testing.T) { tryCrontab(t, o) })
+	// After it: a write-back at each minute would be taken for its own, or refuse it.
+	cron := near(t, o, "two")
 	t.Run("settings", func(t *testing.T) { trySettings(t, o, others) })
 	t.Run("cron itself", cron)
 	t.Run("secrets", func(t *testing.T) { trySecrets(t, o, seen) })
