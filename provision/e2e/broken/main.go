@@ -91,8 +91,9 @@ func serve(mode string) error {
 		}))
 	case "forgetful": // ready, and everything is new each time
 		return http.Serve(listener, http.HandlerFunc(forget))
-	case "brief": // it dies after a check has seen it answer
+	case "brief": // it dies after a check has found it healthy, and before it has been watched for long enough
 		go func() { _ = http.Serve(listener, http.HandlerFunc(remember)) }()
+		<-asked
 		time.Sleep(8 * time.Second)
 		return says("I have answered for a while and exit, as the test wants it")
 	case "hang": // it accepts calls and never answers
@@ -128,11 +129,16 @@ func remember(w http.ResponseWriter, r *http.Request) {
 	_, list, _ := strings.Cut(string(body), `"uri_list":`)
 	if _, known := seen.LoadOrStore(list, true); known {
 		list = "[]}"
+		askedAgain()
 	}
 	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
 }
 
-var seen sync.Map
+var (
+	seen       sync.Map
+	asked      = make(chan struct{}) // closed when an item has come a second time
+	askedAgain = sync.OnceFunc(func() { close(asked) })
+)
 
 func notify(state string) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"})

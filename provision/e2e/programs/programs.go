@@ -20,7 +20,7 @@ const (
 	Answer500 = "500"       // says that it is ready, and answers 500
 	Hang      = "hang"      // says that it is ready, and never answers
 	Late      = "late"      // is ready for two seconds, then exits
-	Brief     = "brief"     // answers as it should for eight seconds, then exits
+	Brief     = "brief"     // answers as it should, and exits eight seconds after the second answer
 	Forgetful = "forgetful" // answers, and calls everything new
 )
 
