@@ -93,6 +93,9 @@ func (r *report) endTest(e event) {
 	switch e.Action {
 	case "pass":
 		r.passed++
+		if strings.Contains(text, dataRace) {
+			fmt.Fprintf(r.out, "%s", text)
+		}
 	case "fail":
 		r.failed++
 		fmt.Fprintf(r.out, "%s", text)
@@ -102,6 +105,10 @@ func (r *report) endTest(e event) {
 	}
 	delete(r.pending[e.Package], e.Test)
 }
+
+// dataRace begins the report of the race detector. go test attributes it to whichever test wrote last,
+// while those fail that are under way.
+const dataRace = "WARNING: DATA RACE"
 
 // reason returns what a test said when it was skipped.
 func reason(output string) string {

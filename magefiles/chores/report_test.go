@@ -51,6 +51,22 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The race detector's report is in the output of another test than those that fail of it.
+func TestReportOfARace(t *testing.T) {
+	r, out := reported(t,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestA (0.10s)\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"Read at 0x00c0002802b8 by goroutine 18:\n"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA","Elapsed":0.1}`,
+		`{"Action":"output","Package":"p","Test":"TestB","Output":"    testing.go:1712: race detected during execution of test\n"}`,
+		`{"Action":"fail","Package":"p","Test":"TestB","Elapsed":0.1}`,
+		`{"Action":"fail","Package":"p","Elapsed":1.25}`,
+	)
+	if got := r.sum(); got != "1 passed, 1 failed, 0 skipped; broken: p" || !strings.Contains(out, "Read at 0x00c0002802b8") {
+		t.Errorf("sum: %s\n%s", got, out)
+	}
+}
+
 func TestReportBrokenPackages(t *testing.T) {
 	r, out := reported(t,
 		`{"ImportPath":"p","Action":"build-output","Output":"p/x.go:1: syntax error\n"}`,
