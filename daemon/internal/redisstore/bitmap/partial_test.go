@@ -23,6 +23,7 @@ func TestGrowthIsRestored(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	var archive atomic.Pointer[[][]byte] // a daemon may find the loss before this test asks it for anything
+	archive.Store(&[][]byte{})
 	var sets []engine.Layered
 	for range 2 {
 		store, err := redisstore.Open(ctx, redisstore.Config{
