@@ -9,6 +9,7 @@ from crawlerfilter import FilterAPIClient, Settings
 
 from .case import DaemonCase
 from .crawl import NO_SCRAPY, PAGES, Crawl, Web, crawl
+from .daemon import Daemon
 
 if not NO_SCRAPY:
     from scrapy import Request
@@ -37,6 +38,15 @@ class CrawlCase(DaemonCase):
 
     def crawl(self, spider: str, url: str = "", **more: Any) -> Crawl:
         return crawl(spider, self.web, url or self.daemon.url, **more)
+
+    def early(self) -> bool:
+        """Whether most pages are not yet fetched. A page with a name of its own may be the last: the order depends on
+        how fast the crawl is."""
+        return len(self.web.served) == 8
+
+    def kill_early(self, daemon: Daemon) -> None:
+        """Kills daemon when most pages are not yet fetched."""
+        self.web.before = lambda path: daemon.kill() if self.early() else None
 
     def stat(self, done: Crawl, *names: str) -> Any:
         return [done.stats.get(name, 0) for name in names]

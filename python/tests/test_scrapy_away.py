@@ -23,7 +23,7 @@ class AwayTest(CrawlCase):
         for more in ({}, {"SPIDER_MIDDLEWARES": BATCH}):
             with self.subTest(**more):
                 daemon = Daemon(self.addCleanup)
-                self.kill_at("/page/7", daemon)
+                self.kill_early(daemon)
                 done = self.crawl("links", daemon.url, watch=self.restart_at("urifilter: the crawl waits", daemon), **more)
                 self.assertEqual((self.web.pages(), done.stats["finish_reason"]), (ALL_PAGES, "finished"), done.log)
                 for said in ("urifilter: the crawl waits, for 60 s at most: ", "urifilter: back"):
@@ -34,7 +34,7 @@ class AwayTest(CrawlCase):
         daemon = Daemon(self.addCleanup)
         with tempfile.TemporaryDirectory() as folder:
             more = {"JOBDIR": os.path.join(folder, "job"), "SPIDER_MIDDLEWARES": BATCH}
-            self.kill_at("/page/7", daemon)
+            self.kill_early(daemon)
             first = self.crawl("links", daemon.url, URIFILTER_WAIT=0.5, **more)
             self.assertEqual(first.stats["finish_reason"], "urifilter_away", first.log)
             self.assertIn("the crawl is closed (urifilter_away): POST", first.log)
@@ -50,7 +50,7 @@ class AwayTest(CrawlCase):
 
     def test_raise(self) -> None:
         daemon = Daemon(self.addCleanup)
-        self.kill_at("/page/7", daemon)
+        self.kill_early(daemon)
         done = self.crawl("links", daemon.url, URIFILTER_WHEN_AWAY="raise")
         self.assertEqual(done.stats["finish_reason"], "urifilter_away", done.log)
         self.assertRegex(done.log, r"\ncrawlerfilter.errors.(Unavailable|InDoubt)Error: POST")
@@ -60,7 +60,7 @@ class AwayTest(CrawlCase):
         daemon = Daemon(self.addCleanup)
         with tempfile.TemporaryDirectory() as folder:
             more = {"JOBDIR": os.path.join(folder, "job")}
-            self.kill_at("/page/7", daemon)
+            self.kill_early(daemon)
             first = self.crawl("links", daemon.url, URIFILTER_WHEN_AWAY="raise", **more)
             self.assertEqual(first.stats["item_scraped_count"] % LINKS, 0, first.log)
             fetched = self.web.pages()
@@ -72,7 +72,7 @@ class AwayTest(CrawlCase):
     def test_raise_with_batches(self) -> None:
         """The items of a response are not lost with its requests."""
         daemon = Daemon(self.addCleanup)
-        self.kill_at("/page/7", daemon)
+        self.kill_early(daemon)
         done = self.crawl("links", daemon.url, URIFILTER_WHEN_AWAY="raise", SPIDER_MIDDLEWARES=BATCH)
         self.assertEqual(done.stats["finish_reason"], "urifilter_away", done.log)
         self.assertEqual(done.stats["item_scraped_count"] % LINKS, 0)
@@ -83,7 +83,7 @@ class AwayTest(CrawlCase):
         back = threading.Event()
 
         def before(path: str) -> None:
-            if path == "/page/7":
+            if self.early():
                 daemon.kill()
             elif len(self.web.served) > PAGES - 10:
                 back.wait(60)  # the crawl has an end, and the daemon is there by then
@@ -161,10 +161,6 @@ class AwayTest(CrawlCase):
         self.web.before = lambda path: client.drop_filter("dropped", confirm="dropped") if path == "/page/7" else None
         done = self.crawl("links", URIFILTER_TYPE="dropped")
         self.assertEqual(done.stats["finish_reason"], "urifilter_refused", done.log)
-
-    def kill_at(self, path: str, daemon: Daemon) -> None:
-        """Kills daemon when the page is fetched."""
-        self.web.before = lambda asked: daemon.kill() if asked == path else None
 
     def restart_at(self, said: str, daemon: Daemon) -> Callable[[str], None]:
         """Starts daemon again when the crawl has logged this, once or more often."""

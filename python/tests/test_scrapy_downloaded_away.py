@@ -27,7 +27,7 @@ class DownloadedAwayTest(DownloadedCase):
         for more in ({}, {"SPIDER_MIDDLEWARES": BATCH}):
             with self.subTest(**more):
                 daemon = Daemon(self.addCleanup)
-                self.web.before = lambda path, daemon=daemon: daemon.kill() if path == "/page/7" else None
+                self.kill_early(daemon)
 
                 def watch(line: str, daemon: Daemon = daemon) -> None:
                     if "urifilter: the crawl waits" in line and not daemon.running():
@@ -43,7 +43,7 @@ class DownloadedAwayTest(DownloadedCase):
         daemon = Daemon(self.addCleanup)
         with tempfile.TemporaryDirectory() as folder:
             more = {"JOBDIR": os.path.join(folder, "job"), "SPIDER_MIDDLEWARES": BATCH}
-            self.web.before = lambda path: daemon.kill() if path == "/page/7" else None
+            self.kill_early(daemon)
             first = self.crawl("links", daemon.url, URIFILTER_WAIT=0.5, **more)
             self.assertEqual(first.stats["finish_reason"], "urifilter_away", first.log)
             self.assertIn("are new again when their leases of 600 s have ended", first.log)
@@ -60,7 +60,7 @@ class DownloadedAwayTest(DownloadedCase):
         back = threading.Event()
 
         def before(path: str) -> None:
-            if path == "/page/7":
+            if self.early():
                 daemon.kill()
             elif len(self.web.served) > PAGES - 10:
                 back.wait(60)
