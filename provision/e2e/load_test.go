@@ -165,14 +165,14 @@ type rawClient struct {
 	address, token string
 	conn           net.Conn
 	reader         *bufio.Reader
-	answered       time.Time // when it got its last answer
+	called         time.Time // when it began its last call: no later than the answer to it, from which the daemon counts
 }
 
 func (c *rawClient) ask(items []string) ([]string, error) {
-	defer func() { c.answered = time.Now() }()
-	used := c.conn != nil
+	used, last := c.conn != nil, c.called
+	c.called = time.Now()
 	fresh, err := c.once(items)
-	if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)) && used && time.Since(c.answered) > silence {
+	if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)) && used && time.Since(last) > silence {
 		return c.once(items)
 	}
 	return fresh, err
