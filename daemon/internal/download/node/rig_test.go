@@ -16,6 +16,7 @@ import (
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 )
 
 // A node runs its own program again, for job code and browsers: here that is the test binary.
@@ -75,6 +76,7 @@ func open(t *testing.T, cfg settings.Config, roles Roles) *running {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
+	n.stopping = lifecycle.NewStopGuard(patient, n.log) // not 28 s, which a machine with other work may take
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx, make(chan os.Signal)) }()
