@@ -25,7 +25,7 @@ func needs() []need {
 		{"gcc libc6-dev", []string{"gcc", "-E", "-x", "c", "-include", "stdlib.h", os.DevNull, "-o", os.DevNull}, "the race detector, which needs cgo", true},
 		{"redis-server redis-tools", []string{"redis-server", "--version"}, "the tests of the Redis store, on real servers", false},
 		{"mariadb-server-core", []string{"mariadbd", "--version"}, "the tests of filters in MariaDB, on real servers", false},
-		{"strace", []string{"strace", "-V"}, "the tests of power cuts and failing disks under the downloader's store", false},
+		{"strace", []string{"strace", "-V"}, "the tests of power cuts and failing disks under the downloader's store, and of MariaDB killed while it writes", false},
 		{"nodejs npm", []string{"sh", "-c", "node --version && npm --version"}, "the test of web archives (WARC), with a public reader from npm", false},
 		{"graphviz", []string{"dot", "-V"}, "the test that Graphviz reads the graph of a crawl", false},
 		{"chromium-headless-shell", []string{"sh", "-c", "command -v chromium-headless-shell"}, "the tests of downloads with a browser", false},

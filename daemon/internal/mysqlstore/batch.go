@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
@@ -70,14 +71,14 @@ func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bo
 		if err == nil {
 			return nil
 		}
-		switch what := outcomeOf(err); {
+		switch what := outcome.Of(err); {
 		case errors.Is(err, engine.ErrNoReservation):
 			return err
-		case number(err) == erNoSuchTable:
+		case outcome.Number(err) == erNoSuchTable:
 			return s.tableGone(ctx, err) // with what was in it
-		case unknown == nil && what == refused, unknown == nil && what == retried && tired(retries, start):
+		case unknown == nil && what == outcome.Refused, unknown == nil && what == outcome.Retried && tired(retries, start):
 			return s.store.trouble(err)
-		case unknown == nil && what == lost:
+		case unknown == nil && what == outcome.Lost:
 			unknown, until = err, time.Now().Add(patience)
 			s.store.log.Debug("a batch is repeated, because its answer was lost", "filter", s.spec.Name, "err", err)
 		}
@@ -104,18 +105,19 @@ func (s *Store) pause(d time.Duration) bool {
 
 // insertOnce is one attempt. again tells that an earlier one of this id may have been carried out.
 func (s *Set) insertOnce(ctx context.Context, o rowkey.Ordered, id uint64, again bool, fresh []bool) error {
+	changed := false
 	mark := func(row []byte) {
 		if i := o.Find(row); i >= 0 {
-			fresh[i] = true
+			fresh[i], changed = true, true
 		}
 	}
 	over, err := s.ended(ctx, o.Keys)
 	if err != nil {
-		return notSent(err)
+		return outcome.NotSent(err)
 	}
 	err = s.inPieces(ctx, o.Keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
 		return s.assign(ctx, c, piece, id, over, mark)
-	})
+	}, func() bool { return changed && !again })
 	if err != nil || !again {
 		return err
 	}
@@ -135,41 +137,52 @@ func (s *Set) look(ctx context.Context, c querier, keys []bloom.Hash, batch uint
 }
 
 // inPieces carries out the pieces of a batch, all or none: a single one by itself, several in a
-// transaction.
-func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func(c querier, piece []bloom.Hash) error) error {
+// transaction. If they have changed nothing, it waits for what they have read.
+func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func(c querier, piece []bloom.Hash) error, changed func() bool) error {
 	if len(keys) <= size {
 		c, err := s.store.batches.Conn(ctx)
 		if err != nil {
-			return notSent(err)
+			return outcome.NotSent(err)
 		}
 		defer c.Close()
-		return do(c, keys)
+		if err := do(c, keys); err != nil || changed() {
+			return err
+		}
+		return s.store.waitForRead(ctx, c)
 	}
-	return s.inTx(ctx, func(tx *sql.Tx) error {
+	return s.inTx(ctx, s.store.batches, func(tx *sql.Tx) error {
 		for piece := range slices.Chunk(keys, size) {
 			if err := do(tx, piece); err != nil {
 				return err
 			}
 		}
-		return nil
+		if changed() {
+			return nil
+		}
+		return s.store.waitForRead(ctx, tx)
 	})
 }
 
+// beginner is a connection, or a pool of them.
+type beginner interface {
+	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
+}
+
 // inTx runs work in a transaction. If work returns an error, nothing was carried out.
-func (s *Set) inTx(ctx context.Context, work func(tx *sql.Tx) error) error {
-	tx, err := s.store.batches.BeginTx(ctx, nil)
+func (s *Set) inTx(ctx context.Context, c beginner, work func(tx *sql.Tx) error) error {
+	tx, err := c.BeginTx(ctx, nil)
 	if err != nil {
-		return notSent(err)
+		return outcome.NotSent(err)
 	}
 	if err := work(tx); err != nil {
-		return notSent(errors.Join(err, rollback(tx)))
+		return outcome.NotSent(errors.Join(err, rollback(tx)))
 	}
 	return tx.Commit()
 }
 
 // rollback gives a transaction up; the server does so too when the connection is gone.
 func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); err != nil && number(err) != 0 {
+	if err := tx.Rollback(); err != nil && outcome.Number(err) != 0 {
 		return err
 	}
 	return nil
@@ -202,12 +215,12 @@ func (s *Set) remove(ctx context.Context, o rowkey.Ordered) (removed int, err er
 		if err == nil {
 			return removed, nil
 		}
-		switch what := outcomeOf(err); {
-		case number(err) == erNoSuchTable:
+		switch what := outcome.Of(err); {
+		case outcome.Number(err) == erNoSuchTable:
 			return 0, s.tableGone(ctx, err)
-		case what == lost:
+		case what == outcome.Lost:
 			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.Keys), s.store.trouble(err))
-		case what == refused, tired(retries, start):
+		case what == outcome.Refused, tired(retries, start):
 			return 0, s.store.trouble(err)
 		}
 	}
@@ -224,14 +237,18 @@ func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) e
 			n, err := done.RowsAffected()
 			*removed += int(n)
 			return err
-		})
+		}, func() bool { return *removed > 0 })
 	}
-	return s.inTx(ctx, func(tx *sql.Tx) error {
-		return s.inLists(keys, func(piece []bloom.Hash) error {
+	return s.inTx(ctx, s.store.batches, func(tx *sql.Tx) error {
+		err := s.inLists(keys, func(piece []bloom.Hash) error {
 			n, err := s.removeReserved(ctx, tx, string(append(rowkey.AppendList([]byte(from+s.table+"` where k in "), piece), " returning batch"...)))
 			*removed += n
 			return err
 		})
+		if err != nil || *removed > 0 {
+			return err
+		}
+		return s.store.waitForRead(ctx, tx)
 	})
 }
 

@@ -38,6 +38,54 @@ func add(ctx context.Context, set *Set, keys []bloom.Hash) error {
 	return err
 }
 
+// Batches of 10 items that are all known: with durability: always they wait for what they have read,
+// otherwise not. Beside them nobody writes, or a caller adds batches of 10 items.
+func BenchmarkKnown(b *testing.B) {
+	server := mysqltest.Start(b)
+	for _, writers := range []int{0, 1} {
+		for _, durable := range []bool{false, true} {
+			for _, callers := range []int{1, 16} {
+				b.Run(fmt.Sprintf("writers=%d/durable=%t/%d", writers, durable, callers), func(b *testing.B) {
+					c := config(server)
+					c.Durable = durable
+					_, set := opened(b, c)
+					if err := add(context.Background(), set, storetest.Keys(set, 0, 1000)); err != nil {
+						b.Fatal(err)
+					}
+					ctx, stop := context.WithCancel(context.Background())
+					var work, beside sync.WaitGroup
+					for range writers {
+						beside.Go(func() {
+							for i := 1000; ctx.Err() == nil; i += 10 {
+								if err := add(context.Background(), set, storetest.Keys(set, i, 10)); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					var batches atomic.Int64
+					b.ResetTimer()
+					for range callers {
+						work.Go(func() {
+							for i := batches.Add(1); i <= int64(b.N); i = batches.Add(1) {
+								if err := add(context.Background(), set, storetest.Keys(set, int(i)%990, 10)); err != nil {
+									b.Error(err)
+									return
+								}
+							}
+						})
+					}
+					work.Wait()
+					b.StopTimer()
+					stop()
+					beside.Wait()
+				})
+			}
+		}
+	}
+}
+
 // lease returns a function that reserves one item for d.
 func lease(d time.Duration) func(*Set) error {
 	return func(set *Set) error {

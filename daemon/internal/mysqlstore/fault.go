@@ -2,7 +2,6 @@ package mysqlstore
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
@@ -25,8 +25,6 @@ const (
 	erNoTablePrivilege    = 1142
 	erNoSuchTable         = 1146
 	erTooManyOfUser       = 1203
-	erLockWait            = 1205
-	erDeadlock            = 1213
 	erNoPrivilege         = 1227
 	erOptionPrevents      = 1290
 	erReadOnlyTransaction = 1792
@@ -36,54 +34,6 @@ const (
 // errNoSpace are those of a server whose disk is full.
 var errNoSpace = []uint16{1021, 1026, 1114}
 
-// number is that of the server's error; 0: it is none.
-func number(err error) uint16 {
-	var answer *mysql.MySQLError
-	if errors.As(err, &answer) {
-		return answer.Number
-	}
-	return 0
-}
-
-// outcome is what became of a statement that ended in an error.
-type outcome int
-
-const (
-	refused outcome = iota // it was not carried out
-	retried                // it was not carried out, as another one was in its way
-	lost                   // the connection broke: carried out or not
-)
-
-// outcomeOf is that of a statement by itself, or of the end of a transaction.
-func outcomeOf(err error) outcome {
-	switch n := number(err); {
-	case n == erDeadlock, n == erLockWait, errors.Is(err, driver.ErrBadConn): // the driver's word for: not sent
-		return retried
-	case n != 0, isDial(err), errors.As(err, new(notSentError)):
-		return refused
-	}
-	return lost
-}
-
-// notSentError is an error of a batch that was certainly not carried out.
-type notSentError struct{ error }
-
-func (e notSentError) Unwrap() error { return e.error }
-
-// notSent is the error of what came before a batch, or before the end of its transaction.
-func notSent(err error) error {
-	if err != nil && outcomeOf(err) == lost {
-		return notSentError{err}
-	}
-	return err
-}
-
-// isDial tells whether err came before anything was sent.
-func isDial(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
 // explain says what an error of the server means to an operator.
 func (o Options) explain(err error) error {
 	var demand *demandError
@@ -92,7 +42,7 @@ func (o Options) explain(err error) error {
 	}
 	hint := tlsdial.Hint("mysql", err)
 	var dns *net.DNSError
-	switch n := number(err); {
+	switch n := outcome.Number(err); {
 	case hint != "":
 	case n == erAccessDenied:
 		hint = "check mysql.user and mysql.password_file, and whether the server wants TLS of that user (mysql.tls)"
@@ -106,7 +56,7 @@ func (o Options) explain(err error) error {
 		hint = "the server has no TLS: set mysql.tls: false, or give it a certificate"
 	case errors.As(err, &dns):
 		hint = "check mysql.addr"
-	case isDial(err):
+	case outcome.IsDial(err):
 		hint = "is MariaDB running there? (systemctl status mariadb)"
 	}
 	err = fmt.Errorf("mysql %s: %w", o.Addr, err)
@@ -124,7 +74,7 @@ func (s *Store) trouble(err error) error {
 	case err == nil, errors.As(err, &unknown), errors.As(err, &spec),
 		errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict), errors.Is(err, context.Canceled):
 		return err
-	case slices.Contains(errNoSpace, number(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
+	case slices.Contains(errNoSpace, outcome.Number(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
 		return fmt.Errorf("%w: %w\nhint: free space on MariaDB's disk", engine.ErrNoSpace, s.opt.explain(err))
 	}
 	return fmt.Errorf("%w: %w", engine.ErrUnavailable, s.opt.explain(err))

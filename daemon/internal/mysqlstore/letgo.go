@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
@@ -83,7 +84,7 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 	if holding && strings.HasPrefix(table, itemsPrefix) && !strings.ContainsAny(table, "`\\ ") {
 		// In the order of keys, as all daemons lock them.
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("delete i from %s d straight_join `%s` i on i.k = d.k where d.batch = %d and d.state = %d and i.batch = d.batch", reservedTable, table, batch, held))
-		if err != nil && number(err) != erNoSuchTable { // of a filter that was dropped or cleared
+		if err != nil && outcome.Number(err) != erNoSuchTable { // of a filter that was dropped or cleared
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
@@ -58,13 +59,18 @@ var errNoneFree = errors.New("no item is free")
 // once is one attempt.
 func (r *reserving) once(ctx context.Context) error {
 	clear(r.fresh)
-	if err := r.look(ctx); err != nil {
-		return notSent(err)
+	c, err := r.set.store.batches.Conn(ctx)
+	if err != nil {
+		return outcome.NotSent(err)
+	}
+	defer c.Close()
+	if err := r.look(ctx, c); err != nil {
+		return outcome.NotSent(err)
 	}
 	if len(r.free) == 0 {
-		return nil
+		return outcome.NotSent(r.set.store.waitForRead(ctx, c))
 	}
-	err := r.set.inTx(ctx, func(tx *sql.Tx) error {
+	err = r.set.inTx(ctx, c, func(tx *sql.Tx) error {
 		known, err := r.open(ctx, tx)
 		if err != nil {
 			return err
@@ -81,20 +87,23 @@ func (r *reserving) once(ctx context.Context) error {
 		if len(got) == 0 {
 			return errNoneFree
 		}
-		return r.note(ctx, tx, got, known)
+		if err := r.note(ctx, tx, got, known); err != nil || !known {
+			return err
+		}
+		return r.set.store.waitForRead(ctx, tx)
 	})
 	if errors.Is(err, errNoneFree) {
-		return nil
+		return outcome.NotSent(r.set.store.waitForRead(ctx, c))
 	}
 	return err
 }
 
 // look finds out what may be taken, so that what is seen takes part in no transaction.
-func (r *reserving) look(ctx context.Context) error {
+func (r *reserving) look(ctx context.Context, c querier) error {
 	r.others, r.free, r.ended = map[bloom.Hash]bool{}, r.free[:0], nil
 	taken := make([]bool, len(r.fresh))
 	ended := map[uint64]bool{}
-	err := r.set.owners(ctx, r.set.store.batches, r.o.Keys, func(row []byte, batch uint64, of owner) {
+	err := r.set.owners(ctx, c, r.o.Keys, func(row []byte, batch uint64, of owner) {
 		i := r.o.Find(row)
 		switch {
 		case i < 0 || batch == numberOf(r.id):

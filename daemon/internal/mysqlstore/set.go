@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )
 
@@ -74,19 +75,26 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 			seen[keys[i]] = true
 		}
 	}
-	var err error
+	c, err := s.store.batches.Conn(ctx)
+	if err != nil {
+		return s.store.trouble(err)
+	}
+	defer c.Close()
 	if s.reserves.Load() {
-		err = s.owners(ctx, s.store.batches, o.Keys, func(row []byte, _ uint64, of owner) {
+		err = s.owners(ctx, c, o.Keys, func(row []byte, _ uint64, of owner) {
 			if of != over {
 				visit(row)
 			}
 		})
 	} else {
-		err = s.look(ctx, s.store.batches, o.Keys, 0, visit)
+		err = s.look(ctx, c, o.Keys, 0, visit)
+	}
+	if err == nil {
+		err = s.store.waitForRead(ctx, c)
 	}
 	switch {
 	case err == nil:
-	case number(err) == erNoSuchTable:
+	case outcome.Number(err) == erNoSuchTable:
 		return s.tableGone(ctx, err)
 	default:
 		return s.store.trouble(err)

@@ -76,7 +76,7 @@ type settling struct {
 // once is one attempt.
 func (w *settling) once(ctx context.Context, all bool, keys []bloom.Hash) error {
 	w.found, w.added = map[bloom.Hash]state{}, 0
-	return w.set.inTx(ctx, func(tx *sql.Tx) error {
+	return w.set.inTx(ctx, w.set.store.batches, func(tx *sql.Tx) error {
 		holds, err := w.set.reservation(ctx, tx, w.id)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (w *settling) once(ctx context.Context, all bool, keys []bloom.Hash) error 
 			}
 		}
 		if len(mine) == 0 {
-			return nil
+			return w.set.store.waitForRead(ctx, tx)
 		}
 		slices.SortFunc(mine, rowkey.Compare)
 		if err := w.set.inLists(mine, func(piece []bloom.Hash) error { return w.piece(ctx, tx, piece) }); err != nil {

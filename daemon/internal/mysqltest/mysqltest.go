@@ -24,8 +24,8 @@ import (
 // Password is that of every user that a Server makes.
 const Password = "p@ss:/'word"
 
-// admin may do everything, by Password.
-const admin = "admin"
+// Admin may do everything, by Password.
+const Admin = "admin"
 
 // scripts is where Debian's package mariadb-server-core has what a data folder is made with.
 const scripts = "/usr/share/mysql"
@@ -75,7 +75,7 @@ func (s *Server) bootstrap() {
 	if err := s.fill(filepath.Join(s.dir, "data")); err != nil {
 		s.t.Fatal(err)
 	}
-	users := fmt.Sprintf("create user if not exists %s@'127.0.0.1' identified by %s;\ngrant all on *.* to %[1]s@'127.0.0.1' with grant option;\n", admin, Quote(Password))
+	users := fmt.Sprintf("create user if not exists %s@'127.0.0.1' identified by %s;\ngrant all on *.* to %[1]s@'127.0.0.1' with grant option;\n", Admin, Quote(Password))
 	if err := os.WriteFile(filepath.Join(s.dir, "init.sql"), []byte(users), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func (s *Server) Exec(statements ...string) {
 func (s *Server) Open(database string) *sql.DB {
 	s.t.Helper()
 	c := mysql.NewConfig()
-	c.User, c.Passwd, c.Net, c.Addr, c.DBName = admin, Password, "tcp", s.Addr, database
+	c.User, c.Passwd, c.Net, c.Addr, c.DBName = Admin, Password, "tcp", s.Addr, database
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		s.t.Fatal(err)
