@@ -95,8 +95,11 @@ func TestAnswersWaitForWhatTheyHaveRead(t *testing.T) {
 				return len(then) > 0 || waits > 0
 			})
 			if len(then) > 0 {
-				t.Errorf("answered (%v) before what it has read was on the disk", <-then)
-				then <- nil
+				err := <-then
+				if err == nil {
+					t.Error("answered before what it has read was on the disk")
+				}
+				then <- err
 			}
 			kill()
 			server.Run()
