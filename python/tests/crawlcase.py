@@ -40,12 +40,12 @@ class CrawlCase(DaemonCase):
         return crawl(spider, self.web, url or self.daemon.url, **more)
 
     def early(self) -> bool:
-        """Whether most pages are not yet fetched. A page with a name of its own may be the last: the order depends on
-        how fast the crawl is."""
+        """Whether this is the eighth page. Which page that is depends on how fast the crawl is; a named one might be
+        the last."""
         return len(self.web.served) == 8
 
     def kill_early(self, daemon: Daemon) -> None:
-        """Kills daemon when most pages are not yet fetched."""
+        """Kills daemon while most pages are not fetched."""
         self.web.before = lambda path: daemon.kill() if self.early() else None
 
     def stat(self, done: Crawl, *names: str) -> Any:

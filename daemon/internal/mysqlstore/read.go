@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/redolog"
 )
 
-// waitForRead waits until what a connection has read, and what others have committed, is durable; if c
-// is a transaction, its commit waits. An answer that follows from that, and not from a change of its own, needs it.
+// waitForRead waits until the commits of others that c has read are durable; if c is a transaction, its
+// commit waits for them. A call that has changed nothing itself is answered only then.
 func (s *Store) waitForRead(ctx context.Context, c querier) error {
 	if !s.opt.Durable {
 		return nil

@@ -23,7 +23,7 @@ import (
 func TestAnswersWaitForWhatTheyHaveRead(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
-		t.Skip("strace is not installed")
+		t.Skipf("%v; on Debian: apt-get install strace", err)
 	}
 	server := mysqltest.Start(t)
 	ctx, id := context.Background(), engine.NewReservation()
@@ -50,19 +50,19 @@ func TestAnswersWaitForWhatTheyHaveRead(t *testing.T) {
 		before, first, then func(*Set, []bloom.Hash) error
 		keys                int64 // in a statement
 	}{
-		"added":                   {nothing, add, add, pieceKeys},
-		"added in pieces":         {nothing, add, add, 7},
-		"added, looked at":        {nothing, add, has, pieceKeys},
-		"added, to be reserved":   {nothing, add, reserve, pieceKeys},
-		"forgotten":               {add, forget, forget, pieceKeys},
-		"forgotten in pieces":     {add, forget, forget, 7},
-		"reserved":                {nothing, reserve, func(s *Set, keys []bloom.Hash) error { return reserveAs(s, engine.NewReservation(), keys) }, pieceKeys},
-		"reserved, asked again":   {nothing, reserve, reserve, pieceKeys},
-		"reserved, then added":    {nothing, reserve, add, pieceKeys},
-		"committed":               {reserve, commit, commit, pieceKeys},
-		"reserved, to be forgot":  {reserve, forget, forget, pieceKeys},
-		"committed, looked at":    {reserve, commit, has, pieceKeys},
-		"committed, asked in two": {reserve, commit, commit, 7},
+		"added":                     {nothing, add, add, pieceKeys},
+		"added in pieces":           {nothing, add, add, 7},
+		"added, looked at":          {nothing, add, has, pieceKeys},
+		"added, to be reserved":     {nothing, add, reserve, pieceKeys},
+		"forgotten":                 {add, forget, forget, pieceKeys},
+		"forgotten in pieces":       {add, forget, forget, 7},
+		"reserved":                  {nothing, reserve, func(s *Set, keys []bloom.Hash) error { return reserveAs(s, engine.NewReservation(), keys) }, pieceKeys},
+		"reserved, asked again":     {nothing, reserve, reserve, pieceKeys},
+		"reserved, then added":      {nothing, reserve, add, pieceKeys},
+		"committed":                 {reserve, commit, commit, pieceKeys},
+		"reserved, to be forgotten": {reserve, forget, forget, pieceKeys},
+		"committed, looked at":      {reserve, commit, has, pieceKeys},
+		"committed, asked in two":   {reserve, commit, commit, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id = engine.NewReservation()
@@ -144,7 +144,7 @@ func holdLog(t *testing.T, server *mysqltest.Server) (written func() bool, kill 
 	}
 	await(t, "strace watches the server", func() bool {
 		if has(said, "not permitted") {
-			t.Skip("this user may not trace processes")
+			t.Skip("this user may not trace processes: run it as root, or with kernel.yama.ptrace_scope = 0")
 		}
 		return has(said, "attached")
 	})

@@ -16,7 +16,8 @@ import (
 	"strconv"
 )
 
-// Querier is a connection, or a transaction.
+// Querier is a *sql.Conn without a transaction, or a *sql.Tx. A pool is neither: it may use another
+// connection for each statement.
 type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -28,7 +29,7 @@ func Wait(ctx context.Context, c Querier, changes ...string) error {
 	if done, err := written(ctx, c); err != nil || done {
 		return err
 	}
-	conn, ok := c.(beginner)
+	conn, ok := c.(*sql.Conn)
 	if !ok {
 		return change(ctx, c, changes)
 	}
@@ -40,10 +41,6 @@ func Wait(ctx context.Context, c Querier, changes ...string) error {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
-}
-
-type beginner interface {
-	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
 }
 
 func change(ctx context.Context, c Querier, changes []string) error {
