@@ -189,42 +189,6 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Bounds for a folder of Go files, so that a newcomer finds things in it.
-const (
-	mostFiles = 28   // tests included
-	mostLines = 2500 // without tests
-)
-
-// TestFoldersStaySmall: a folder that grows past the bounds contains more than one idea, and
-// must be split by idea.
-func TestFoldersStaySmall(t *testing.T) {
-	t.Parallel()
-	files, lines := map[string]int{}, map[string]int{}
-	err := walkGo("..", func(name, relative string) error {
-		folder := path.Dir(relative)
-		if files[folder]++; strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		lines[folder] += strings.Count(string(text), "\n")
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 50 {
-		t.Fatalf("only %d folders found: the walk looks at the wrong place", len(files))
-	}
-	for folder, n := range files {
-		if n > mostFiles {
-			t.Errorf("%s has %d Go files, want %d at most", folder, n, mostFiles)
-		}
-		if lines[folder] > mostLines {
-			t.Errorf("%s has %d lines without tests, want %d at most", folder, lines[folder], mostLines)
-		}
-	}
-}
-
 func TestImportRules(t *testing.T) {
 	imports, err := readImports("..")
 	if err != nil {
