@@ -102,3 +102,35 @@ func TestQueryName(t *testing.T) {
 		}
 	}
 }
+
+// TestASCIIFirst: an undeclared encoding is found however much ASCII is before the first foreign
+// letter, between two of them, and whatever the text stands in.
+func TestASCIIFirst(t *testing.T) {
+	t.Parallel()
+	texts := map[string]string{
+		"gb18030":      "我们今天去图书馆看书，明天在家里休息。他说这个问题很重要，大家都应该知道。",
+		"shift_jis":    "今日は図書館で本を読みます。明日は家で休みます。この問題はとても大切だと思います。",
+		"windows-1251": "Сегодня мы пойдём в библиотеку, а завтра останемся дома и будем отдыхать.",
+	}
+	fill := map[string]string{"lines": "int main(void) { return 0; } /* nothing to see here */\n", "one line": "nothing to see here; "}
+	for name, text := range texts {
+		in := encoded(t, name, text)
+		for kind, part := range fill {
+			for _, size := range []int{0, 1, 4 << 10, 8<<10 - 20, 8 << 10, 9 << 10, 100 << 10} {
+				ascii := strings.Repeat(part, size/len(part)+1)[:size]
+				if size > 0 {
+					ascii = ascii[:size-1] + "\n" // a letter beside one of another script is no text
+				}
+				for where, body := range map[string]string{
+					"text": ascii + in, "pre": "<html><pre>" + ascii + in + "</pre>", "scattered": ascii + in + ascii + in,
+					"after a script": "<script>" + ascii + "</script><p>" + in, "in a script": "<script>" + ascii + in + "</script>",
+					"in an attribute": "<p title='" + ascii + in + "'>", "in a comment": "<!--" + ascii + in + "-->",
+				} {
+					if got := Decode([]byte(body), ""); got.Used != name || got.Detected != name || got.From != Guess || got.Replaced > 0 {
+						t.Errorf("%s after %d bytes of ASCII, %s, %s: read as %s (%s), %d replaced", name, size, kind, where, got.Used, got.From, got.Replaced)
+					}
+				}
+			}
+		}
+	}
+}

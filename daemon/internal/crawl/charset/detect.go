@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
@@ -124,14 +125,12 @@ func sample(body []byte) []byte {
 		switch z.Next() {
 		case html.ErrorToken:
 			if beyondASCII(text) < 20 {
-				return around(body)
+				text = around(nil, body)
 			}
-			return text
+			return text[:min(len(text), sampleMost)]
 		case html.TextToken:
 			if !skip {
-				if raw := z.Raw(); beyondASCII(raw) > 0 {
-					text = append(append(text, raw...), '\n')
-				}
+				text = around(text, z.Raw())
 			}
 		case html.StartTagToken:
 			name, _ := z.TagName()
@@ -143,14 +142,28 @@ func sample(body []byte) []byte {
 	return text[:sampleMost]
 }
 
-// around returns the lines of a body that have bytes outside ASCII.
-func around(body []byte) (text []byte) {
-	for line := range bytes.Lines(body) {
-		if beyondASCII(line) > 0 {
-			text = append(text, line...)
+// nearby is how many ASCII bytes beside others belong to the sample: the words next to a foreign
+// letter. Farther away ASCII says nothing, and kilobytes of it would leave no room for what does.
+const nearby = 100
+
+// around appends what is not ASCII, each time with the ASCII nearby, until the sample is full. A
+// character is not cut in two: it begins with a byte that is not ASCII, and has four bytes at most.
+func around(text, raw []byte) []byte {
+	for end := 0; len(text) < sampleMost; {
+		next := bytes.IndexFunc(raw[end:], func(r rune) bool { return r >= utf8.RuneSelf }) // an invalid byte is U+FFFD
+		if next < 0 {
+			return text
 		}
-		if len(text) >= sampleMost {
-			return text[:sampleMost]
+		start := max(end, end+next-nearby)
+		next += end
+		for end = next; end < len(raw) && end-next <= nearby; end++ {
+			if raw[end] >= utf8.RuneSelf {
+				next = end
+			}
+		}
+		text = append(text, raw[start:end]...)
+		if end < len(raw) {
+			text = append(text, '\n')
 		}
 	}
 	return text
