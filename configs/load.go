@@ -61,7 +61,7 @@ func Parse(file string, data []byte) (Config, error) {
 // of the command line, of the clients, of the toolkit and of the tests.
 func foreign(name string) bool {
 	switch name {
-	case "URIFILTER_CONFIG", "URIFILTER_URL", "URIFILTER_TOKEN", "URIFILTER_TOKEN_FILE", "URIFILTER_TYPE", "URIFILTER_NO_SKIP",
+	case "URIFILTER_CONFIG", "URIFILTER_URL", "URIFILTER_TOKEN", "URIFILTER_TOKEN_FILE", "URIFILTER_FILTER", "URIFILTER_TYPE", "URIFILTER_NO_SKIP",
 		"URIFILTER_HOSTS", "URIFILTER_INVENTORY", "URIFILTER_OUTPUT",
 		"URIFILTER_TIMEOUT", "URIFILTER_PATIENCE", "URIFILTER_IN_DOUBT", "URIFILTER_CA_FILE",
 		"URIFILTER_BATCH_ITEMS", "URIFILTER_BATCH_BYTES", // of the Python client

@@ -37,6 +37,7 @@ class Web:
         # Called with every path, and how often it was asked for since the last call of pages:
         # status and headers; None: the connection is closed without an answer.
         self.answer: Callable[[str, int], Optional[Tuple[int, Dict[str, str]]]] = lambda path, times: (200, {})
+        self.body: Callable[[str], str] = page
         web, lock = self, threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,7 +52,7 @@ class Web:
                 if answer is None:
                     self.close_connection = True
                     return
-                body = page(self.path).encode()
+                body = web.body(self.path).encode()
                 self.send_response(answer[0])
                 for name, value in answer[1].items():
                     self.send_header(name, value)

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from crawlerfilter import FilterAPIClient, Settings
 
 from .case import DaemonCase
-from .crawl import NO_SCRAPY, PAGES, Crawl, Web, crawl
+from .crawl import NO_SCRAPY, PAGES, Crawl, Web, crawl, page
 from .daemon import Daemon
 
 if not NO_SCRAPY:
@@ -35,6 +35,7 @@ class CrawlCase(DaemonCase):
     def setUp(self) -> None:
         self.web.pages()
         self.web.before = lambda path: None
+        self.web.body = page
 
     def crawl(self, spider: str, url: str = "", **more: Any) -> Crawl:
         return crawl(spider, self.web, url or self.daemon.url, **more)

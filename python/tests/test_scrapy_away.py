@@ -109,9 +109,22 @@ class AwayTest(CrawlCase):
         self.assertIn(f"{PAGES} requests stay unknown to the daemon", done.log)
 
     def test_no_daemon_at_the_start(self) -> None:
-        done = self.crawl("links", f"http://127.0.0.1:{free_port()}", URIFILTER_WAIT=0)
-        self.assertEqual((done.stats, self.web.pages()), ({}, {}), done.log)
-        self.assertIn("hint: is the daemon running", done.log)
+        """The crawl is closed before it has fetched anything, and loses nothing by it."""
+        daemon = Daemon(self.addCleanup)
+        for name, more in (
+            ("wait", {"URIFILTER_WAIT": 0}),
+            ("raise", {"URIFILTER_WHEN_AWAY": "raise"}),
+            ("asyncio", {"URIFILTER_WAIT": 0, "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor"}),
+        ):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                more = {"JOBDIR": os.path.join(folder, "job"), "URIFILTER_FILTER": name, "URIFILTER_CREATE": True, "SPIDER_MIDDLEWARES": BATCH, **more}
+                daemon.kill()
+                done = self.crawl("links", daemon.url, **more)
+                self.assertEqual((done.stats["finish_reason"], self.web.pages(), done.status), ("urifilter_away", {}, 1), done.log)
+                self.assertEqual((done.log.count("hint: is the daemon running"), done.log.count("Traceback"), done.log.count("] ERROR: ")), (2 if name == "raise" else 1, name == "raise", 1), done.log)
+                daemon.start()
+                again = self.crawl("links", daemon.url, **more)
+                self.assertEqual((self.web.pages(), again.stats["finish_reason"], again.status), (ALL_PAGES, "finished", 0), again.log)
 
     def test_answers_lost(self) -> None:
         """In doubt a request is rather fetched twice than never."""
@@ -133,16 +146,20 @@ class AwayTest(CrawlCase):
         self.assertEqual((self.web.pages(), done.stats["finish_reason"]), (ALL_PAGES, "finished"), done.log)
 
     def test_refused(self) -> None:
-        """What no waiting mends prevents the crawl from starting."""
-        for settings, said in (
-            ({"URIFILTER_TYPE": "misspelt"}, "404 unknown_filter"),
-            ({"URIFILTER_WAIT": "long"}, "URIFILTER_WAIT: 'long': want a number"),
-            ({"URIFILTER_TYPE": "huge", "URIFILTER_CAPACITY": 10**15}, "422 invalid_filter"),
+        """What no waiting mends: the crawl is closed before it has fetched anything, or does not start if a setting is to be corrected."""
+        for settings, reason, said in (
+            ({"URIFILTER_FILTER": "misspelt"}, "urifilter_refused", "404 unknown_filter"),
+            ({"URIFILTER_FILTER": "misspelt", "URIFILTER_WHEN_AWAY": "pass"}, "urifilter_refused", "404 unknown_filter"),
+            ({"URIFILTER_FILTER": "huge", "URIFILTER_CAPACITY": 10**15}, "urifilter_refused", "422 invalid_filter"),
+            ({"URIFILTER_WAIT": "long"}, None, "URIFILTER_WAIT: 'long': want a number"),
+            ({"URIFILTER_TYP": "shop"}, None, "URIFILTER_TYP: unknown setting; did you mean URIFILTER_TYPE?"),
         ):
             with self.subTest(**settings):
                 done = self.crawl("seed", **settings)
-                self.assertEqual((done.stats, self.web.pages()), ({}, {}), done.log)
+                self.assertEqual((done.stats.get("finish_reason"), self.web.pages()), (reason, {}), done.log)
                 self.assertIn(said, done.log)
+                if reason:
+                    self.assertEqual((done.status, done.log.count("Traceback"), done.log.count("] ERROR: ")), (1, 0, 1), done.log)
 
     def test_nothing_was_judged(self) -> None:
         """What was scheduled unjudged when the crawl was closed is not called seen."""

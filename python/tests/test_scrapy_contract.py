@@ -110,7 +110,7 @@ class ContractTest(ContractCase):
         self.assertEqual([dupefilter.request_seen(one), dupefilter.request_seen(one)], [False, True])
         with self.assertRaises(SettingsError) as caught:
             RFPDupeFilter.from_settings(ScrapySettings(self.settings()))
-        self.assertIn("hint: set URIFILTER_TYPE", str(caught.exception))
+        self.assertIn("hint: set URIFILTER_FILTER", str(caught.exception))
 
     def test_names_of_spiders(self) -> None:
         """The spider's own name, else its class's, else that of the class; or none is asked for."""
@@ -131,13 +131,36 @@ class ContractTest(ContractCase):
                 self.assertEqual(dupefilter.options.typeid, want)
 
     def test_as_the_tests_of_scrapy_have_it(self) -> None:
-        """A crawler without a spider, and duplicates in Scrapy's own logger."""
-        crawler = get_crawler(settings_dict=self.settings(DUPEFILTER_CLASS="crawlerfilter.scrapy.RFPDupeFilter", DUPEFILTER_DEBUG=True))
-        dupefilter = self.closing(Scheduler.from_crawler(crawler).df)
-        spider = self.spider("simple")
-        with self.assertLogs("scrapy.dupefilters", "DEBUG") as logs:
-            dupefilter.log(Request("http://scrapytest.org/index.html"), spider)
-        self.assertEqual(logs.records[0].getMessage(), "Filtered duplicate request: <GET http://scrapytest.org/index.html> (referer: None)")
+        """A crawler without a spider, duplicates in Scrapy's own logger whoever made the dupefilter, and classes that build on it."""
+
+        class Derived(RFPDupeFilter):
+            @classmethod
+            def from_crawler(cls, crawler: Any) -> Any:
+                made = super().from_crawler(crawler)
+                made.method = "from_crawler"
+                return made
+
+        spider, one = self.spider("simple", DUPEFILTER_DEBUG=True), Request("http://scrapytest.org/index.html")
+        other = Request(one.url, headers={"Referer": "http://scrapytest.org/INDEX.html"})
+        crawler = get_crawler(settings_dict=self.settings(DUPEFILTER_CLASS=Derived, DUPEFILTER_DEBUG=True))
+        for method, made in (
+            ("scheduler", Scheduler.from_crawler(crawler).df),
+            ("from_crawler", Derived.from_crawler(spider.crawler)),
+            ("from_spider", Derived.from_spider(spider)),
+            ("from_settings", RFPDupeFilter.from_settings(ScrapySettings(self.settings(URIFILTER_FILTER="uri", DUPEFILTER_DEBUG=True)))),
+        ):
+            with self.subTest(method):
+                dupefilter = self.closing(made)
+                dupefilter.open()
+                self.assertEqual(getattr(dupefilter, "method", ""), "" if method == "from_settings" else "from_crawler")
+                self.assertEqual((dupefilter.debug, dupefilter.logger.name), (True, "scrapy.dupefilters"))
+                with self.assertLogs("scrapy.dupefilters", "DEBUG") as logs:
+                    dupefilter.log(one, spider)
+                    dupefilter.log(other, spider)
+                said = "Filtered duplicate request: <GET http://scrapytest.org/index.html> (referer: "
+                self.assertEqual([r.getMessage() for r in logs.records], [said + "None)", said + "http://scrapytest.org/INDEX.html)"])
+                self.assertEqual({(r.name, r.levelname, r.spider) for r in logs.records}, {("scrapy.dupefilters", "DEBUG", spider)})
+        self.assertEqual(spider.crawler.stats.get_value("dupefilter/filtered"), 8)
 
     def test_settings_of_a_filter_that_is_there(self) -> None:
         """It stays as it is, which is said."""
@@ -250,10 +273,12 @@ class ContractTest(ContractCase):
         more = {"URIFILTER_URL": daemon.url, "URIFILTER_TOKEN": "a-token-that-may-filter"}
         dupefilter = self.closing(RFPDupeFilter.from_crawler(self.spider("x", URIFILTER_TYPE="uri", **more).crawler))
         self.assertFalse(dupefilter.request_seen(Request("http://scope.example/")))
-        for call in (dupefilter.clear, lambda: RFPDupeFilter.from_crawler(self.spider("missing", **more).crawler)):
-            with self.assertRaises(FilterError) as caught:
-                call()
-            self.assertEqual(caught.exception.error_code, "forbidden")
+        with self.assertRaises(FilterError) as caught:
+            dupefilter.clear()
+        self.assertEqual(caught.exception.error_code, "forbidden")
+        with self.assertLogs("crawlerfilter.scrapy", "ERROR") as logs:  # the crawl that begins is closed
+            self.closing(RFPDupeFilter.from_crawler(self.spider("missing", **more).crawler))
+        self.assertRegex(logs.output[0], r"the crawl is closed \(urifilter_refused\): .* 403 forbidden")
         self.assertTrue(dupefilter.request_seen(Request("http://scope.example/")))
 
 

@@ -124,7 +124,7 @@ class CrawlTest(CrawlCase):
         self.assertEqual(self.crawl("links", arguments=name, BOT_NAME="one").log.count(said), 0)
         second = self.crawl("links", arguments=name, BOT_NAME="two")
         self.assertEqual((self.web.pages(), second.log.count(said)), ({}, 1), second.log)
-        self.assertIn('hint: URIFILTER_TYPE = "%(project)s-%(spider)s" keeps them apart', second.log)
+        self.assertIn('hint: URIFILTER_FILTER = "%(project)s-%(spider)s" keeps them apart', second.log)
         apart = self.crawl("links", arguments=name, BOT_NAME="two", URIFILTER_TYPE="%(project)s-%(spider)s")
         self.assertEqual((self.web.pages(), apart.log.count(said)), (ALL_PAGES, 0), apart.log)
         self.assertIn("two-clash", self.filters())

@@ -102,6 +102,33 @@ class DownloadedTest(DownloadedCase):
         third = self.fetch("/to-seen", "/to-reserved")
         self.assertEqual((self.web.pages(), self.new("/to-seen", "/to-reserved")), ({"/to-seen": 1, "/to-reserved": 1}, [False, True]), third.log)
 
+    def test_redirect_back_to_itself(self) -> None:
+        """As where a cookie is set first, there or on the way: the page is fetched, and seen."""
+
+        def answer(path: str, times: int) -> Answer:
+            if path == "/bake":
+                return 302, {"Location": "/detour", "Set-Cookie": "b=1; Path=/"}
+            if path in ("/cookie", "/detour") and times == 1:
+                return 302, {"Location": "/cookie" if path == "/cookie" else "/bake", "Set-Cookie": "a=1; Path=/"}
+            return OK
+
+        self.web.answer = answer
+        first = self.fetch("/cookie", "/detour")
+        self.assertEqual(self.web.pages(), {"/cookie": 2, "/detour": 2, "/bake": 1}, first.log)
+        self.assertEqual((self.new("/cookie", "/detour", "/bake"), self.stats(first, "committed", "released")), ([False] * 3, [3, 0]), first.log)
+        second = self.fetch("/cookie", "/detour")
+        self.assertEqual(self.web.pages(), {}, second.log)
+        # A lease that ends on the way is renewed.
+        self.web.answer = lambda path, times: (302, {"Location": path}) if times < 3 else OK
+        third = self.fetch("/short", URIFILTER_LEASE=0.01)
+        self.assertEqual((self.web.pages(), self.new("/short")), ({"/short": 3}, [False]), third.log)
+
+    def test_page_that_reloads_itself(self) -> None:
+        """By <meta>, which ends as in Scrapy: as a duplicate."""
+        self.web.body = lambda path: '<meta http-equiv="refresh" content="5; url=/reloads">'
+        done = self.fetch("/reloads")
+        self.assertEqual((self.web.pages(), self.new("/reloads")), ({"/reloads": 1}, [True]), done.log)
+
     def test_refused_by_a_middleware(self) -> None:
         """What is not fetched at all is not seen."""
         done = self.fetch("/a", DOWNLOADER_MIDDLEWARES={**SETTLE, "tests.spiders.refuse.Refuse": 50})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import pathlib
+import re
 import unittest
 from typing import Any
 from unittest import mock
@@ -11,11 +13,12 @@ from unittest import mock
 from crawlerfilter import Settings, SettingsError
 
 from .crawl import NO_SCRAPY
-from .daemon import clean_environment
+from .daemon import ROOT, clean_environment
 
 if not NO_SCRAPY:
     from scrapy.settings import Settings as ScrapySettings
 
+    from crawlerfilter.scrapy import options
     from crawlerfilter.scrapy.options import Options, old_capacity, type_of
 
 
@@ -26,18 +29,18 @@ class OptionsTest(unittest.TestCase):
             return Options.read(ScrapySettings(settings), spider)
 
     def test_defaults(self) -> None:
-        options = self.read()
-        self.assertEqual((options.typeid, options.create, options.spec, options.expire), ("quotes", True, {}, None))
-        self.assertEqual((options.when_away, options.cache, options.debug, options.dry_run), ("wait", 200_000, False, ""))
-        self.assertEqual(options.client, Settings(patience=60.0, timeout=10.0, in_doubt="new"))
+        read = self.read()
+        self.assertEqual((read.typeid, read.create, read.spec, read.expire), ("quotes", True, {}, None))
+        self.assertEqual((read.when_away, read.cache, read.debug, read.dry_run), ("wait", 200_000, False, ""))
+        self.assertEqual(read.client, Settings(patience=60.0, timeout=10.0, in_doubt="new"))
 
     def test_given(self) -> None:
-        options = self.read(
+        read = self.read(
             URIFILTER_URL=["http://a:1", "http://b:1"], URIFILTER_TOKEN="token", URIFILTER_TYPE="shared", URIFILTER_WAIT="5",
             URIFILTER_TIMEOUT="30", URIFILTER_IN_DOUBT="error", URIFILTER_CACHE="0", DUPEFILTER_DEBUG=True,
         )  # fmt: skip
-        self.assertEqual((options.typeid, options.create, options.cache, options.debug), ("shared", False, 0, True))
-        self.assertEqual(options.client, Settings("http://a:1,http://b:1", "token", 30.0, 5.0, "error"))
+        self.assertEqual((read.typeid, read.create, read.cache, read.debug), ("shared", False, 0, True))
+        self.assertEqual(read.client, Settings("http://a:1,http://b:1", "token", 30.0, 5.0, "error"))
         self.assertEqual(self.read(URIFILTER_WHEN_AWAY="pass").client.patience, 0)
         self.assertEqual(self.read(URIFILTER_CAPACITY="1000", URIFILTER_ERROR_RATE="0.01", URIFILTER_TYPE="x").spec, {"kind": "bloom", "capacity": 1000, "error_rate": 0.01})
         self.assertEqual(self.read(URIFILTER_EXPIRE="3600").spec, {"kind": "timing", "expire": 3600})
@@ -51,7 +54,12 @@ class OptionsTest(unittest.TestCase):
 
     def test_malformed(self) -> None:
         for settings, said in (
-            ({"URIFILTER_TYPE": "not a name"}, "URIFILTER_TYPE: 'not a name': want the id of a filter"),
+            ({"URIFILTER_FILTER": "not a name"}, "URIFILTER_FILTER: 'not a name': want the id of a filter"),
+            ({"URIFILTER_FILTER": "a", "URIFILTER_TYPE": "b"}, "URIFILTER_FILTER: 'a', and URIFILTER_TYPE, its old name: 'b': want one of them"),
+            ({"URIFILTER_TYP": "a"}, "URIFILTER_TYP: unknown setting; did you mean URIFILTER_TYPE?"),
+            ({"URIFILTER_FLITER": "a"}, "URIFILTER_FLITER: unknown setting; did you mean URIFILTER_FILTER?"),
+            ({"URIFILTER_SEN": "downloaded"}, "URIFILTER_SEN: unknown setting; did you mean URIFILTER_SEEN?"),
+            ({"URIFILTER_": 1}, "URIFILTER_: unknown setting"),
             ({"URIFILTER_WHEN_AWAY": "sleep"}, "URIFILTER_WHEN_AWAY: 'sleep': want wait, raise or pass"),
             ({"URIFILTER_WAIT": "long"}, "URIFILTER_WAIT: 'long': want a number"),
             ({"URIFILTER_WAIT": -1}, "URIFILTER_WAIT: -1: want a number of seconds, 0 or more"),
@@ -70,6 +78,25 @@ class OptionsTest(unittest.TestCase):
             with self.subTest(settings), self.assertRaises(SettingsError) as caught:
                 self.read(**settings)
             self.assertIn(said, str(caught.exception))
+
+    def test_names_of_the_filter(self) -> None:
+        """URIFILTER_TYPE is the old name of URIFILTER_FILTER."""
+        for settings in ({"URIFILTER_FILTER": "shop"}, {"URIFILTER_TYPE": "shop"}, {"URIFILTER_FILTER": "shop", "URIFILTER_TYPE": "shop"}):
+            self.assertEqual(self.read(**settings).typeid, "shop")
+        self.assertEqual((self.read(URIFILTER_FILTER=3).typeid, self.read(URIFILTER_TYPE="3").typeid), (3, 3))
+
+    def test_all_settings_are_known(self) -> None:
+        """Those that are read are those that are known, and those that the two manuals name."""
+        source = pathlib.Path(options.__file__)
+        read = re.compile(r"\bsettings\.get(?:bool|list)?\(\s*\"(URIFILTER_\w+)\"|\bnumber\(\w*\.?settings, \"(URIFILTER_\w+)\"")
+        used = {a or b for file in source.parent.glob("*.py") for a, b in read.findall(file.read_text(encoding="utf-8"))}
+        used |= {f"URIFILTER_{name}" for name in ("URL", "TOKEN", "CA_FILE", "FAILED_CODES")}  # read by a name that is put together
+        used |= {"URIFILTER_IN_DOUBT"}
+        self.assertEqual(used, options.NAMES)
+        guide = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+        for name in options.NAMES:
+            self.assertIn(name, str(options.__doc__) + "URIFILTER_CA_FILE")
+            self.assertRegex(guide, name + r"\b|`" + name[len("URIFILTER") :] + "`")
 
     def test_types(self) -> None:
         for setting, spider, want in (

@@ -6,8 +6,9 @@ import time
 from typing import Any, Callable
 
 from ..client import FilterAPIClient
-from ..errors import FilterError
+from ..errors import FilterError, SettingsError
 from .away import Absence, may_pass
+from .commands import fail_command
 from .engine import close_soon
 from .filters import find_or_make
 from .options import Options, logger
@@ -24,21 +25,29 @@ class Conversation:
         #: The crawl is being closed, as the daemon has not answered.
         self.closing = False
         self._crawler = crawler
+        self._close_reason = ""  # with which the crawl is closed once it has begun
+        self._begun = False
         self._absence = Absence(options.client.patience)
         self._ready = False
         client.on_wait = self._absence.waits
 
     def open(self) -> None:
-        """Finds the filter, or makes it."""
+        """Finds the filter, or makes it. Without it the crawl is closed as soon as it has begun."""
         began = time.monotonic()
-        if self._ready or began < self._absence.until:
+        if self._ready or self.closing or began < self._absence.until:
             return
         try:
             self._prepare()
+        except SettingsError:
+            raise  # to be corrected, as any other setting that Scrapy refuses
         except FilterError as err:
-            if not (self.options.when_away == "pass" and may_pass(err)):
-                raise
-            self._absence.passes(err, began)
+            self._gone(err, began)
+
+    def begun(self) -> None:
+        """The crawl has begun: from now on it can be closed."""
+        self._begun = True
+        if self.closing:
+            close_soon(self._crawler, self._close_reason)
 
     def call(self, do: Callable[[], Any]) -> Any:
         """What do returns; None if the daemon is away, or the crawl is being closed for that."""
@@ -81,8 +90,10 @@ class Conversation:
     def _close_crawl(self, reason: str, err: FilterError) -> None:
         if self.closing or self._crawler is None:
             return
-        self.closing = True
+        self.closing, self._close_reason = True, reason
         # Raised from here, it would end the callback whose requests are asked for, and lose the others.
         trace = err if self.options.when_away == "raise" else None
         logger.error("urifilter: the crawl is closed (%s): %s", reason, err, exc_info=trace)
-        close_soon(self._crawler, reason)
+        fail_command()
+        if self._begun:
+            close_soon(self._crawler, reason)

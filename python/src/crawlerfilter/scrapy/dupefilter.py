@@ -25,8 +25,6 @@ from .settlers import is_installed
 #: each reservation; or URIFILTER_WAIT, if that is more.
 CLOSE_WITHIN = 60.0
 
-duplicates = logging.getLogger("scrapy.dupefilters")
-
 _of_crawler: "weakref.WeakKeyDictionary[Any, RFPDupeFilter]" = weakref.WeakKeyDictionary()
 
 
@@ -54,9 +52,14 @@ class RFPDupeFilter(BaseDupeFilter):
     * ``pass``: the request is new, unless this process has seen it. The daemon is told of
       all these requests when it is back.
 
-    An answer that will not change by waiting, such as that the token is not valid,
-    prevents the crawl from starting, or closes it with the reason ``urifilter_refused``.
+    An answer that will not change by waiting, such as that the token is not valid, closes
+    the crawl with the reason ``urifilter_refused``. All of this holds at the start, too: the
+    crawl is then closed before it has fetched anything. A malformed or misspelt setting is
+    a SettingsError, and the crawl does not start.
     """
+
+    #: That of Scrapy's own filter, so that what a project has set for it holds.
+    logger = logging.getLogger("scrapy.dupefilters")
 
     def __init__(self, options: Options, fingerprinter: Any = None, crawler: Any = None) -> None:
         self.options = options
@@ -88,8 +91,9 @@ class RFPDupeFilter(BaseDupeFilter):
         if options.downloaded:
             _want_settling(crawler)
         dupefilter = cls(options, getattr(crawler, "request_fingerprinter", None), crawler)
-        # What is wrong is said before the engine has opened anything.
+        # What is wrong is said before anything is scheduled.
         dupefilter.open()
+        crawler.signals.connect(dupefilter._spider_opened, signal=signals.spider_opened)
         # The scheduler of scrapy-redis does not close its dupefilter.
         crawler.signals.connect(dupefilter._spider_closed, signal=signals.spider_closed)
         if dupefilter._reservations is not None:
@@ -104,7 +108,7 @@ class RFPDupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_settings(cls, settings: Any, *, fingerprinter: Any = None) -> "RFPDupeFilter":
-        """Scrapy's old contract. It tells of no spider, so that URIFILTER_TYPE must be a
+        """Scrapy's old contract. It tells of no spider, so that URIFILTER_FILTER must be a
         filter's name or id; there is no crawl to close either, so that errors are raised."""
         options = Options.read(settings, None)
         if options.downloaded:
@@ -141,17 +145,15 @@ class RFPDupeFilter(BaseDupeFilter):
         return fingerprint
 
     def log(self, request: Any, spider: Any) -> None:
-        """Logs the first duplicate, or with DUPEFILTER_DEBUG all, and counts.
-
-        In the logger of Scrapy's own filter, so that what a project has set for it holds."""
+        """Logs the first duplicate, or with DUPEFILTER_DEBUG all, and counts."""
         if self.debug:
-            duplicates.debug(
+            self.logger.debug(
                 "Filtered duplicate request: %(request)s (referer: %(referer)s)",
                 {"request": request, "referer": referer_str(request)},
                 extra={"spider": spider},
             )
         elif self.logdupes:
-            duplicates.debug(
+            self.logger.debug(
                 "Filtered duplicate request: %(request)s - no more duplicates will be shown"
                 " (see DUPEFILTER_DEBUG to show all duplicates)",
                 {"request": request},
@@ -186,17 +188,20 @@ class RFPDupeFilter(BaseDupeFilter):
         if self._known and not self._new:
             logger.info(
                 "urifilter: nothing was new: filter %s knows all %d requests, from an earlier crawl or another spider"
-                "\nhint: URIFILTER_EXPIRE has pages fetched again after a while; another URIFILTER_TYPE starts with nothing",
+                "\nhint: URIFILTER_EXPIRE has pages fetched again after a while; another URIFILTER_FILTER starts with nothing",
                 self.options.typeid, self._known,
             )  # fmt: skip
         waiting = unfetched(self._crawler) - self._scheduled.unjudged_at_end()
         if waiting > 0 and self._reservations is None:
             logger.warning(
                 "urifilter: %d scheduled requests were not fetched, and are remembered as seen"
-                "\nhint: a JOBDIR keeps them for the next run; without it, clear or choose another filter (URIFILTER_TYPE)",
+                "\nhint: a JOBDIR keeps them for the next run; without it, clear or choose another filter (URIFILTER_FILTER)",
                 waiting,
             )
         self.client.close()
+
+    def _spider_opened(self, spider: Any) -> None:
+        self._conversation.begun()
 
     def _spider_closed(self, spider: Any, reason: str) -> None:
         self.close(reason)

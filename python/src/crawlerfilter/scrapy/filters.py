@@ -101,7 +101,7 @@ def _tell_a_clash(client: FilterAPIClient, options: Options, info: Dict[str, Any
     logger.warning(
         "urifilter: filter %s holds what project %s has not put there: does another project have a spider of that name? "
         "Neither fetches what the other has fetched"
-        '\nhint: URIFILTER_TYPE = "%%(project)s-%%(spider)s" keeps them apart; with URIFILTER_TYPE = "%s" they share it on purpose',
+        '\nhint: URIFILTER_FILTER = "%%(project)s-%%(spider)s" keeps them apart; with URIFILTER_FILTER = "%s" they share it on purpose',
         info["name"], options.project, info["name"],
     )  # fmt: skip
 
@@ -110,7 +110,7 @@ def _compare(info: Dict[str, Any], options: Options) -> None:
     if options.expire is not None and info["kind"] != "timing":
         raise SettingsError(
             f"URIFILTER_EXPIRE: filter {info['name']} is of the kind {info['kind']}, which does not forget"
-            "\nhint: let URIFILTER_TYPE name another filter"
+            "\nhint: let URIFILTER_FILTER name another filter"
         )
     for member, setting in options.set_by.items():
         if member in info and info[member] != options.spec[member]:

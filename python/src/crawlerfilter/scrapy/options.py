@@ -7,9 +7,9 @@ URIFILTER_URL          see below      address of the daemon; several with commas
 URIFILTER_TOKEN        see below      token, with the scope ``filter``, or ``admin`` where
                                       filters are to be made or cleared
 URIFILTER_TOKEN_FILE   see below      file that holds the token alone
-URIFILTER_TYPE         %(spider)s     name or id of the filter; spiders that share it do
+URIFILTER_FILTER       %(spider)s     name or id of the filter; spiders that share it do
                                       not fetch what another has fetched. %(project)s is
-                                      the project's BOT_NAME
+                                      the project's BOT_NAME. URIFILTER_TYPE is its old name
 URIFILTER_DRY_RUN      see below      whether only to look: nothing is remembered, and no
                                       filter is made
 URIFILTER_SEEN         scheduled      when a request is seen: ``scheduled`` or ``downloaded``,
@@ -44,6 +44,7 @@ from scrapy-redis-bloomfilter, give a capacity, see :func:`old_capacity`.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import logging
 import math
@@ -63,6 +64,15 @@ SEEN = ("scheduled", "downloaded")
 
 #: Seconds that a lease can last.
 MOST_LEASE = 86_400
+
+#: All that there are: another that begins with URIFILTER_ is misspelt.
+NAMES = frozenset(
+    "URIFILTER_" + name
+    for name in (
+        "URL TOKEN TOKEN_FILE CA_FILE FILTER TYPE DRY_RUN SEEN LEASE TRIES FAILED_CODES CREATE CAPACITY ERROR_RATE EXPIRE "
+        "WHEN_AWAY WAIT TIMEOUT IN_DOUBT CACHE BATCH"
+    ).split()
+)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -90,7 +100,8 @@ class Options:
     @classmethod
     def read(cls, settings: Any, spider: Optional[str]) -> "Options":
         """From a crawler's settings. ``spider`` is None where no spider is known."""
-        setting = str(settings.get("URIFILTER_TYPE") or "%(spider)s")
+        want_known(settings)
+        setting = filter_of(settings)
         project = str(settings.get("BOT_NAME") or "")
         typeid, own = type_of(setting, spider, project)
         dry_run = dry_run_of(settings)
@@ -123,6 +134,22 @@ class Options:
             tries=number(settings, "URIFILTER_TRIES", COUNT, 3),
             failed_codes=codes_of(settings),
         )
+
+
+def want_known(settings: Any) -> None:
+    """A misspelt setting is an error: nothing else would tell that it has no effect."""
+    for name in settings:
+        if str(name).startswith("URIFILTER_") and name not in NAMES:
+            near = difflib.get_close_matches(str(name), sorted(NAMES), 1)
+            raise SettingsError(f"{name}: unknown setting" + (f"; did you mean {near[0]}?" if near else f": want one of {', '.join(sorted(NAMES))}"))
+
+
+def filter_of(settings: Any) -> str:
+    """What names the filter."""
+    name, old = settings.get("URIFILTER_FILTER"), settings.get("URIFILTER_TYPE")
+    if name and old and str(name) != str(old):
+        raise SettingsError(f"URIFILTER_FILTER: {name!r}, and URIFILTER_TYPE, its old name: {old!r}: want one of them")
+    return str(name or old or "%(spider)s")
 
 
 class Number(NamedTuple):
@@ -207,14 +234,14 @@ def type_of(setting: Union[int, str], spider: Optional[str], project: str = "scr
         is_id = setting.isascii() and setting.isdigit()
         if not is_id and not _NAME.fullmatch(setting):
             raise SettingsError(
-                f"URIFILTER_TYPE: {setting!r}: want the id of a filter, or a name: "
+                f"URIFILTER_FILTER: {setting!r}: want the id of a filter, or a name: "
                 "a letter or _, then letters, digits, _ . -, 64 at most"
             )
         return (int(setting) if is_id else setting), False
     if spider is None and "%(spider)s" in setting:
         raise SettingsError(
-            f"URIFILTER_TYPE: {setting!r}: there is no spider to take the name of"
-            "\nhint: set URIFILTER_TYPE to the name of a filter"
+            f"URIFILTER_FILTER: {setting!r}: there is no spider to take the name of"
+            "\nhint: set URIFILTER_FILTER to the name of a filter"
         )
     name = setting.replace("%(project)s", project).replace("%(spider)s", spider or "")
     if _NAME.fullmatch(name):
@@ -222,7 +249,7 @@ def type_of(setting: Union[int, str], spider: Optional[str], project: str = "scr
     # The hash keeps apart what would look alike.
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_")[:50] or "spider"
     mapped = ("" if plain[0].isalpha() else "_") + plain + "-" + hashlib.sha1(name.encode()).hexdigest()[:8]
-    logger.info("urifilter: %r is no name of a filter; %s stands for it (URIFILTER_TYPE chooses another)", name, mapped)
+    logger.info("urifilter: %r is no name of a filter; %s stands for it (URIFILTER_FILTER chooses another)", name, mapped)
     return mapped, True
 
 

@@ -76,10 +76,16 @@ class Reservations:
         # Open ones are of a request that was redirected to this one, or replaced by it.
         chain = [(f, r) for f, r in request.meta.pop(KEY, ()) if self._has(f, r)]
         entry = self._open.get(fingerprint)
+        own = (fingerprint, entry.reservation if entry else NONE)
+        if entry is not None and own in chain and _is_answer(request):
+            # Back to where it came from, as where a cookie is set on the way: the page itself
+            # comes now, or RedirectMiddleware ends it.
+            request.meta[KEY] = [pair for pair in chain if pair != own] + [own]
+            return False
         if entry is not None and entry.until > time.monotonic():
             self._count("local", 1)
-            if (fingerprint, entry.reservation) in chain:
-                self._settle(chain, False)  # to itself, which is a duplicate to Scrapy too
+            if own in chain:
+                self._settle(chain, False)
             else:
                 entry.followers += chain
             return True
@@ -313,3 +319,10 @@ class Reservations:
                 del pending[reservation]
                 self._downloaded.difference_update(fingerprints)
         return True
+
+
+def _is_answer(request: Any) -> bool:
+    """Whether a status of HTTP led to it. A page that reloads itself by <meta> gives the same
+    page for ever, and is a duplicate to Scrapy too."""
+    reasons = request.meta.get("redirect_reasons") or [None]
+    return isinstance(reasons[-1], int)
