@@ -19,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/release"
 )
 
 // Aliases are short names of targets, names that Go does not allow, and the names of the
@@ -73,13 +74,13 @@ func (f flags) options() provision.Options {
 }
 
 // build compiles the program for servers from the sources here.
-func build(ctx context.Context, p program.Program, arch string) (string, error) {
+func build(ctx context.Context, p program.Program, arch string) (release.Built, error) {
 	out := filepath.Join("dist", p.File(arch))
-	err := chores.Repo{Dir: ".", Out: os.Stderr}.BuildFor(ctx, p.Package, "linux", arch, out)
+	content, err := chores.Repo{Dir: ".", Out: os.Stderr}.BuildRelease(ctx, p.Package, arch, out)
 	if errors.Is(err, exec.ErrNotFound) {
 		err = fmt.Errorf("%w\nhint: without Go, give a ready program: -binary=%s", err, p.File("{arch}"))
 	}
-	return out, err
+	return release.Built{Path: out, Content: content}, err
 }
 
 // with opens the toolkit, calls do with it, and turns the error into an exit code.

@@ -100,16 +100,16 @@ func (t *Toolkit) collectPrograms(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, p := range t.allPrograms() {
-		source := func(ctx context.Context, arch string) (string, error) { return t.o.Build(ctx, p, arch) }
+		source := release.Source(func(ctx context.Context, arch string) (release.Built, error) { return t.o.Build(ctx, p, arch) })
 		if given := builds.GivenFor(p); given != "" {
 			source = release.Ready(given)
 		}
 		for _, arch := range []string{"amd64", "arm64"} {
-			path, err := source(ctx, arch)
+			built, err := source(ctx, arch)
 			if err != nil {
 				return err
 			}
-			binary, err := os.ReadFile(path)
+			binary, err := os.ReadFile(built.Path)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/program/uridownloader"
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
+	"github.com/cr-clawer/urifilter/provision/release"
 )
 
 // Options are the operator's choices on the command line.
@@ -44,7 +45,7 @@ type Options struct {
 	Programs []program.Program
 	Program  string
 	// Build makes a program for an architecture, from sources that Revision names.
-	Build    func(ctx context.Context, p program.Program, arch string) (path string, err error)
+	Build    func(ctx context.Context, p program.Program, arch string) (release.Built, error)
 	Revision string
 	// Stdin, Stdout and Stderr; nil: those of the process.
 	Stdin, Stdout, Stderr *os.File

@@ -11,6 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/release"
 )
 
 // opened returns a toolkit whose operator has an inventory, and other files beside it.
@@ -394,7 +395,7 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 func TestAPlanThatFailsSaysSo(t *testing.T) {
 	t.Parallel()
 	toolkit, out := opened(t, "hosts: [{name: a, address: 127.0.0.1, port: 1}]\n", nil, nil)
-	toolkit.o.Build = func(context.Context, program.Program, string) (string, error) { return "", nil }
+	toolkit.o.Build = func(context.Context, program.Program, string) (release.Built, error) { return release.Built{}, nil }
 	err := toolkit.Plan(t.Context())
 	var told *fleet.Error
 	if fleet.Code(err) != fleet.CodeUnreachable || !errors.As(err, &told) || !told.Told || !strings.HasPrefix(err.Error(), "plan: ") {

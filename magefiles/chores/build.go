@@ -46,8 +46,38 @@ const daemon = "./daemon/urifilter"
 // absolute. The same commit gives the same bytes, wherever the tree is and whoever
 // builds it. For Linux the program is static: it runs on any distribution.
 func (r Repo) BuildFor(ctx context.Context, pkg, goos, goarch, out string) error {
+	return r.build(ctx, pkg, goos, goarch, out, r.buildVCS(ctx))
+}
+
+// BuildRelease is BuildFor for a server. It also returns what identifies the content of the program:
+// the SHA-256, in hexadecimal, that it would have without the state of the working tree, which
+// go build stamps into it. A commit, or a file that lies in the tree, changes the stamp and not the
+// content, unless it goes into the program.
+func (r Repo) BuildRelease(ctx context.Context, pkg, goarch, out string) (content string, err error) {
+	if err := r.BuildFor(ctx, pkg, "linux", goarch, out); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "urifilter-build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	bare := filepath.Join(dir, "bare")
+	if err := r.build(ctx, pkg, "linux", goarch, bare, "false"); err != nil {
+		return "", err
+	}
+	program, err := os.ReadFile(bare)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(program)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// build compiles; vcs says whether the commit is stamped into the program.
+func (r Repo) build(ctx context.Context, pkg, goos, goarch, out, vcs string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + goarch, "GOAMD64=v1", "GOARM64=v8.0"}
-	if err := r.run(ctx, env, "go", "build", "-trimpath", "-buildvcs="+r.buildVCS(ctx), "-ldflags=-s -w -buildid=", "-o", out, pkg); err != nil {
+	if err := r.run(ctx, env, "go", "build", "-trimpath", "-buildvcs="+vcs, "-ldflags=-s -w -buildid=", "-o", out, pkg); err != nil {
 		return err
 	}
 	if goos != "linux" {

@@ -57,6 +57,63 @@ func TestSystemBuildFor(t *testing.T) {
 	}
 }
 
+// A file that lies in the tree, or a commit of what does not go into the program, changes what is
+// stamped into it and not its content.
+func TestContentIsWhatGoesIntoTheProgram(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	build := func() (content, bytes string) {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "x")
+		content, err := (Repo{Dir: dir, Out: t.Output()}).BuildRelease(t.Context(), ".", "amd64", out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content, string(data)
+	}
+	write("go.mod", "module example.com/x\n\ngo 1.24\n")
+	write("main.go", "package main\n\nfunc main() { println(1) }\n")
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "first")
+	content, clean := build()
+	write("deploy.log", "what deploy has printed\n")
+	again, modified := build()
+	if again != content || modified == clean {
+		t.Errorf("an untracked file: content %s after %s, other bytes: %v", again, content, modified != clean)
+	}
+	git("add", ".")
+	git("commit", "-q", "-m", "second")
+	if again, _ := build(); again != content {
+		t.Errorf("a commit of another file: content %s after %s", again, content)
+	}
+	write("main.go", "package main\n\nfunc main() { println(2) }\n")
+	if again, _ := build(); again == content {
+		t.Error("another program has the same content")
+	}
+}
+
 func sameBytes(t *testing.T, a, b string) bool {
 	t.Helper()
 	first, err := os.ReadFile(a)

@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/program/urifilter"
+	"github.com/cr-clawer/urifilter/provision/release"
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 	"github.com/cr-clawer/urifilter/provision/sandbox/sandboxtest"
 	"github.com/cr-clawer/urifilter/systemd"
@@ -81,11 +82,12 @@ func trySecondProgram(t *testing.T) {
 		o.Programs, o.Program = []program.Program{urifilter.Program(), greeter()}, "greeter"
 		o.Dir, o.Inventory, o.Stdout, o.Stderr = dir, inventory, out, out
 		o.Getenv = func(name string) string { return map[string]string{"URIFILTER_SSH_CONFIG": "none"}[name] }
-		o.Build = func(ctx context.Context, p program.Program, _ string) (string, error) {
+		o.Build = func(ctx context.Context, p program.Program, _ string) (release.Built, error) {
 			if p.Name != "greeter" {
-				return "", fmt.Errorf("%s is to be built, and no host runs it", p.Name)
+				return release.Built{}, fmt.Errorf("%s is to be built, and no host runs it", p.Name)
 			}
-			return programs.Greeter(ctx, t.TempDir(), fault)
+			path, err := programs.Greeter(ctx, t.TempDir(), fault)
+			return release.Built{Path: path}, err
 		}
 		toolkit, err := provision.Open(o)
 		if err != nil {

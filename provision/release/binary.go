@@ -20,15 +20,18 @@ type Binary struct {
 	Path   string
 	Arch   string // amd64 or arm64
 	SHA256 string // hexadecimal
-	Size   int64
-	Commit string // "" where the program does not tell
+	// Content identifies what went into it, in hexadecimal: two builds of the same sources have the
+	// same, whatever was stamped into them. Without a build of ours it is SHA256.
+	Content string
+	Size    int64
+	Commit  string // "" where the program does not tell
 	// Made is the time of that commit, or of the file if the commit is unknown.
 	Made time.Time
 }
 
 // ID names the release of the program. It is the same for all hosts and all runs that
 // deploy it, including resumed ones.
-func (b Binary) ID() string { return NewID(b.Made, b.SHA256) }
+func (b Binary) ID() string { return NewID(b.Made, b.Content) }
 
 // Check checks a prebuilt program, with {arch} in its path for the architecture: at least
 // one must be a program for Linux.
@@ -76,6 +79,7 @@ func OpenBinary(path, arch string) (Binary, error) {
 		return Binary{}, err
 	}
 	b := Binary{Path: path, Arch: arch, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size, Made: info.ModTime()}
+	b.Content = b.SHA256
 	if info, err := buildinfo.Read(file); err == nil {
 		for _, s := range info.Settings {
 			switch s.Key {
@@ -123,13 +127,19 @@ func archOf(machine elf.Machine) string {
 	return machine.String()
 }
 
-// Source returns the path of a program for an architecture. It may build it.
-type Source func(ctx context.Context, arch string) (path string, err error)
+// Built is a program in a file here.
+type Built struct {
+	Path    string
+	Content string // as that of a Binary; "": its SHA-256
+}
+
+// Source returns a program for an architecture. It may build it.
+type Source func(ctx context.Context, arch string) (Built, error)
 
 // Ready is a source of prebuilt programs: {arch} in path stands for the architecture.
 func Ready(path string) Source {
-	return func(_ context.Context, arch string) (string, error) {
-		return strings.ReplaceAll(path, "{arch}", arch), nil
+	return func(_ context.Context, arch string) (Built, error) {
+		return Built{Path: strings.ReplaceAll(path, "{arch}", arch)}, nil
 	}
 }
 
@@ -163,9 +173,12 @@ func (b *Binaries) For(ctx context.Context, arch string) (Binary, error) {
 	}
 	b.mu.Unlock()
 	a.once.Do(func() {
-		path, err := b.source(ctx, arch)
+		built, err := b.source(ctx, arch)
 		if err == nil {
-			a.binary, err = OpenBinary(path, arch)
+			a.binary, err = OpenBinary(built.Path, arch)
+		}
+		if built.Content != "" {
+			a.binary.Content = built.Content
 		}
 		a.err = err
 	})

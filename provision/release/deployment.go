@@ -32,7 +32,8 @@ type Deployment struct {
 func (d *Deployment) ID() string { return d.id }
 
 // Upload is the step that uploads the program. If a release on the host already has the
-// same program, undamaged, that is used instead.
+// same content, undamaged, that is used instead: a commit or a file that does not go into the
+// program makes no new release of it.
 func (d *Deployment) Upload() step.Wish {
 	return step.NewWish("release: upload", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		binary, err := d.Binary(ctx, h)
@@ -48,7 +49,7 @@ func (d *Deployment) Upload() step.Wish {
 		}
 		d.id = binary.ID()
 		if list.has(d.id) {
-			d.id = NewID(d.At, binary.SHA256)
+			d.id = NewID(d.At, binary.Content)
 		}
 		return &step.Change{
 			Summary: fmt.Sprintf("upload release %s, %s", d.id, megabytes(binary.Size)),
@@ -76,7 +77,9 @@ func (d *Deployment) UploadFirst() step.Wish {
 // uploaded returns the id of a release on the host that has the program, preferably the
 // current one; "" if there is none.
 func (d *Deployment) uploaded(ctx context.Context, h host.Host, list Listing, binary Binary) (string, error) {
-	candidates := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool { return m.SHA256 != binary.SHA256 })
+	candidates := slices.DeleteFunc(slices.Clone(list.Releases), func(m Manifest) bool {
+		return m.content() != binary.Content && m.SHA256 != binary.SHA256
+	})
 	slices.SortStableFunc(candidates, func(a, b Manifest) int {
 		switch {
 		case a.ID == list.Current:
@@ -91,7 +94,7 @@ func (d *Deployment) uploaded(ctx context.Context, h host.Host, list Listing, bi
 		if err != nil {
 			return "", err
 		}
-		if sum == binary.SHA256 {
+		if sum == m.SHA256 {
 			return m.ID, nil
 		}
 		step.Warn(ctx, "release %s: its program has been changed since it was put there; it is uploaded again", m.ID)
@@ -127,7 +130,7 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 	if err != nil {
 		return err
 	}
-	m := Manifest{ID: d.id, SHA256: binary.SHA256, Arch: binary.Arch, Version: version, Commit: binary.Commit, By: d.By, Created: d.At.UTC().Truncate(time.Second)}
+	m := Manifest{ID: d.id, SHA256: binary.SHA256, Content: binary.Content, Arch: binary.Arch, Version: version, Commit: binary.Commit, By: d.By, Created: d.At.UTC().Truncate(time.Second)}
 	if err := f.writeManifest(ctx, h, staged, m); err != nil {
 		return err
 	}

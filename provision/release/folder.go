@@ -157,7 +157,7 @@ func (l Listing) Target(version string) (Manifest, error) {
 	}
 	var matches []Manifest
 	for _, m := range l.Releases {
-		if strings.HasPrefix(m.ID, version) || len(version) >= 6 && (strings.HasPrefix(m.SHA256, version) || strings.HasPrefix(m.Commit, version)) {
+		if strings.HasPrefix(m.ID, version) || len(version) >= 6 && (strings.HasPrefix(m.SHA256, version) || strings.HasPrefix(m.content(), version) || strings.HasPrefix(m.Commit, version)) {
 			matches = append(matches, m)
 		}
 	}

@@ -11,6 +11,7 @@
 package release
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -22,10 +23,13 @@ import (
 // Manifest describes a release, in manifest.json.
 type Manifest struct {
 	// ID is the name of its folder: the time of Commit in UTC, or of the file that was
-	// uploaded where it has none, and the first 12 digits of SHA256.
+	// uploaded where it has none, and the first 12 digits of Content.
 	ID     string `json:"id"`
 	SHA256 string `json:"sha256"` // of the program, hexadecimal
-	Arch   string `json:"arch"`   // amd64 or arm64
+	// Content identifies what went into the program, apart from what was stamped into it: releases
+	// with the same are the same. "": SHA256, as for those of earlier versions.
+	Content string `json:"content,omitempty"`
+	Arch    string `json:"arch"` // amd64 or arm64
 	// Version is the program's version output on the host, in one line.
 	Version string `json:"version"`
 	// Commit is the commit that the program was built from, "" if unknown.
@@ -38,9 +42,12 @@ type Manifest struct {
 	Healthy *time.Time `json:"healthy,omitempty"`
 }
 
+// content returns what identifies the release.
+func (m Manifest) content() string { return cmp.Or(m.Content, m.SHA256) }
+
 // NewID names the release of a program that was made at a time.
-func NewID(at time.Time, sha256 string) string {
-	return at.UTC().Format("20060102T150405Z") + "-" + sha256[:12]
+func NewID(at time.Time, content string) string {
+	return at.UTC().Format("20060102T150405Z") + "-" + content[:12]
 }
 
 // validID reports whether a name is valid for a release's folder.

@@ -164,9 +164,9 @@ func TestOpenBinary(t *testing.T) {
 func TestBinariesAsksOnceAnArchitecture(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	b := NewBinaries(func(context.Context, string) (string, error) {
+	b := NewBinaries(func(context.Context, string) (Built, error) {
 		asked.Add(1)
-		return "", errors.New("no compiler")
+		return Built{}, errors.New("no compiler")
 	})
 	done := make(chan error)
 	for range 8 {

@@ -64,11 +64,21 @@ func deployment(t *testing.T, f Folder, text string, at time.Time) *Deployment {
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return deploymentOf(t, f, path, sha(t, path), at)
+}
+
+// deploymentOf returns the deployment of a program here that has a content.
+func deploymentOf(t *testing.T, f Folder, path, content string, at time.Time) *Deployment {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	sum := sha(t, path)
 	return &Deployment{
 		Folder: f, At: at, By: "somebody@laptop", Keep: 3,
 		Binary: func(context.Context, host.Host) (Binary, error) {
-			return Binary{Path: path, Arch: "amd64", SHA256: sum, Size: int64(len(script))}, nil
+			return Binary{Path: path, Arch: "amd64", SHA256: sum, Content: content, Size: info.Size()}, nil
 		},
 	}
 }
@@ -165,6 +175,46 @@ func TestDeploymentsSideBySide(t *testing.T) {
 	apply(t, h, all(back)...)
 	if back.ID() == ids[3] || sha(t, f.Program()) != sha(t, f.ProgramOf(back.ID())) {
 		t.Error("a damaged release was taken for whole")
+	}
+}
+
+// What is stamped into a program makes no release of it: one of the same content stays current.
+func TestAnotherStampIsNoOtherRelease(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	built := func(stamp, content string, at time.Time) *Deployment {
+		path := filepath.Join(t.TempDir(), program)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\necho urifilter v1 "+stamp+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return deploymentOf(t, f, path, strings.Repeat(content, 64), at)
+	}
+	first := built("of Monday", "a", time.Unix(1e9, 0))
+	apply(t, h, all(first)...)
+	if !strings.HasSuffix(first.ID(), "-aaaaaaaaaaaa") {
+		t.Errorf("the id %s does not name the content", first.ID())
+	}
+	second := built("of Tuesday, modified", "a", time.Unix(2e9, 0))
+	if done := apply(t, h, all(second)...); len(done) != 0 || second.ID() != first.ID() {
+		t.Errorf("another stamp changed %q, %s in place of %s", done, second.ID(), first.ID())
+	}
+	third := built("of Tuesday, modified", "b", time.Unix(2e9, 0))
+	if done := apply(t, h, all(third)...); len(done) < 3 || third.ID() == first.ID() {
+		t.Errorf("another content changed %q, %s after %s", done, third.ID(), first.ID())
+	}
+	// A release of an earlier version has no content in its manifest: its bytes are it.
+	list, err := f.List(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _ := list.Find(third.ID())
+	m.Content = ""
+	if err := f.writeManifest(t.Context(), h, f.dir(m.ID), m); err != nil {
+		t.Fatal(err)
+	}
+	if done := apply(t, h, all(built("of Tuesday, modified", "b", time.Unix(2e9, 0)))...); len(done) != 0 {
+		t.Errorf("a release without a content: %q", done)
 	}
 }
 

@@ -26,7 +26,7 @@ type Builds struct {
 	// Inventory has the prebuilt programs for one program or one host.
 	Inventory *inventory.Inventory
 	// Build builds a program for an architecture; nil: there are no sources.
-	Build func(ctx context.Context, p program.Program, arch string) (path string, err error)
+	Build func(ctx context.Context, p program.Program, arch string) (release.Built, error)
 
 	mu   sync.Mutex
 	have map[string]*release.Binaries // by the path that was given and the program's name
@@ -77,7 +77,7 @@ func (b *Builds) source(given string, p program.Program) release.Source {
 	if given != "" {
 		return release.Ready(given)
 	}
-	return func(ctx context.Context, arch string) (string, error) {
+	return func(ctx context.Context, arch string) (release.Built, error) {
 		step.Say(ctx, "building the program for linux/%s from the sources here: the first time takes some minutes", arch)
 		return b.Build(ctx, p, arch)
 	}
