@@ -105,7 +105,7 @@ func rules() []rule {
 		room("download/mongodb", "download", "mongoconn", "tlsdial"),
 		room("download/downloadtest", "download"),
 		room("download/metered", "download"),
-		room("download/errorreport"),
+		room("download/errorreport", "fetch/guard"),
 		room("download/campaign"),
 		{folder: "daemon/internal/download/httpengine", never: in("download/sqlite", "download/mongodb", "download/master", "download/dispatch")},
 		{folder: "daemon/internal/download/master", never: in("download/sqlite", "download/mongodb", "download/worker")},

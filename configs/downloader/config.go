@@ -27,9 +27,10 @@ type Config struct {
 	Store string `yaml:"store"`
 	// MongoDB is the database of store: mongodb.
 	MongoDB MongoDB `yaml:"mongodb"`
-	// AllowPrivate lets tasks call private and loopback addresses, and others that are not
-	// part of the public Internet. Default false.
-	AllowPrivate bool `yaml:"allow_private"`
+	// AllowPrivate lets tasks, and proxies of jobs, call private and loopback addresses, and others
+	// that are not part of the public Internet; never metadata services. Default false.
+	AllowPrivate bool    `yaml:"allow_private"`
+	Proxies      Proxies `yaml:"proxies"`
 	// UserAgent names the program in each request, with a contact for the owners of sites.
 	// Its first word is the name that is looked up in robots.txt. Default uridownloader.
 	UserAgent string   `yaml:"user_agent"`
@@ -64,6 +65,13 @@ type MongoDB struct {
 	// Database is the name of the database, which only the downloader uses.
 	// Default uridownloader.
 	Database string `yaml:"database"`
+}
+
+// Proxies says which proxies jobs may use.
+type Proxies struct {
+	// Allowed are proxies that jobs may use although allow_private does not let them: host:port, the
+	// name as in the job, or network/bits:port. Never metadata services. Default none.
+	Allowed []string `yaml:"allowed"`
 }
 
 // Filter says which filter decides whether a URI is new, for jobs that name one.
@@ -208,6 +216,7 @@ func Default() Config {
 		Browser:         Browser{Pages: 2, Memory: configs.GiB},
 		Script:          Script{Processes: 16, Memory: 256 * configs.MiB, CPU: time.Minute},
 		Report:          Report{MailTLS: "starttls"},
+		Proxies:         Proxies{Allowed: []string{}},
 		Redis:           Redis{RedisServers: configs.RedisServers{Addrs: []string{}}},
 		KeepLogs:        720 * time.Hour,
 		Auth:            Auth{AllowedHosts: []string{}},

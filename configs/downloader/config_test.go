@@ -71,6 +71,7 @@ func TestValidate(t *testing.T) {
 		`mongodb.uri and mongodb.uri_file`:          func(c *Config) { c.Store, c.MongoDB.URI, c.MongoDB.URIFile = "mongodb", "mongodb://h/", "f" },
 		`mongodb.database: "a b"`:                   func(c *Config) { c.Store, c.MongoDB.URIFile, c.MongoDB.Database = "mongodb", "f", "a b" },
 		`mongodb.tls_ca_file: "x"`:                  func(c *Config) { c.Store, c.MongoDB.URIFile, c.MongoDB.TLSCAFile = "mongodb", "f", "x" },
+		`proxies.allowed[0]: "10.0.0.1"`:            func(c *Config) { c.Proxies.Allowed = []string{"10.0.0.1"} },
 		`user_agent`:                                func(c *Config) { c.UserAgent = "a\nb" },
 		`filter.url`:                                func(c *Config) { c.Filter.URL = "localhost:8000" },
 		`dispatch.listen: "y"`:                      func(c *Config) { c.Dispatch.Listen = "y" },

@@ -36,6 +36,9 @@ func (c Config) Validate() error {
 	if c.UserAgent == "" || strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }) {
 		f.Add("user_agent", "%q: want visible ASCII characters, such as mycrawler (+https://example.com/contact)", c.UserAgent)
 	}
+	if _, err := address.ParseServices("proxies.allowed", c.Proxies.Allowed); err != nil {
+		f = append(f, err)
+	}
 	if c.Filter.URL != "" && !webURL(c.Filter.URL) {
 		f.Add("filter.url", "%q: want the URL of a urifilter daemon, such as http://127.0.0.1:8000", c.Filter.URL)
 	}

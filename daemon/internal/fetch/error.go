@@ -130,6 +130,8 @@ func knownReason(err error) Reason {
 	switch {
 	case errors.As(err, &s):
 		return s.reason
+	case errors.As(err, &refused) && errors.As(err, &proxy):
+		return RefusedProxy
 	case errors.As(err, &refused) && refused.Port:
 		return RefusedPort
 	case errors.As(err, &refused):

@@ -170,7 +170,7 @@ func (f *Fetcher) judge(p *proxies.Proxy, err *Error) {
 	switch {
 	case err == nil || err.Reason == Status || err.Reason == ProxyTarget:
 		p.Worked()
-	case err.Reason == Proxy && !errors.Is(err, context.Canceled):
+	case (err.Reason == Proxy || err.Reason == RefusedProxy) && !errors.Is(err, context.Canceled):
 		f.o.Log.Warn("proxy failed", "proxy", p.String(), "err", err.Err)
 		p.Failed(err.Err)
 	}

@@ -184,6 +184,50 @@ func TestProxyIsNotAskedForRefused(t *testing.T) {
 	}
 }
 
+// A proxy is called only where a host may be called, or where the operator allows it: by its address or its
+// name, whatever it speaks. The next one of the list is used instead.
+func TestProxyIsGuarded(t *testing.T) {
+	asked := make(chan string, 100)
+	secret := func(conn net.Conn, _ string) {
+		asked <- conn.LocalAddr().String()
+		say(conn, ok("a secret of the network"), false)
+	}
+	inside := serve(t, nil, secret).listener.Addr().String()
+	raw := plain(t, func(conn net.Conn) { asked <- conn.LocalAddr().String() })
+	_, port, _ := net.SplitHostPort(inside)
+	names := resolver(t, map[string][]string{"inner.example.": {"127.0.0.1"}, "metadata.example.": {"169.254.169.254"}, "page.example.": {"93.184.215.14"}})
+	closed := fetcher(t, Options{Guard: guard.New(guard.Options{}), Resolver: names})
+	for _, proxy := range []string{
+		"http://" + inside, "https://" + inside, "socks5://" + raw, "socks5h://" + raw, "http://inner.example:" + port, "socks5://inner.example:" + port,
+		"http://169.254.169.254", "http://metadata.example", "http://[::ffff:127.0.0.1]:" + port, "http://user:password@" + inside,
+	} {
+		for _, scheme := range []string{"http", "https"} {
+			l := list(t, proxy)
+			_, text, e := get(t, closed, Request{URI: scheme + "://page.example/", Proxies: l})
+			if e == nil || e.Reason != RefusedProxy || e.Permanent || l.Healthy() != 0 || strings.Contains(e.Error(), "password") {
+				t.Errorf("%s for %s: got %q and %v", proxy, scheme, text, e)
+			}
+		}
+	}
+	select {
+	case at := <-asked:
+		t.Errorf("%s was connected to", at)
+	default:
+	}
+	named := fetcher(t, Options{Resolver: names, Guard: guard.New(guard.Options{Proxies: func(host string, _ netip.AddrPort) bool { return host == "inner.example" || host == "metadata.example" }})})
+	for proxy, want := range map[string]Reason{"http://inner.example:" + port: "", "http://" + inside: RefusedProxy, "http://metadata.example": RefusedProxy} {
+		_, _, e := get(t, named, Request{URI: "http://page.example/", Proxies: list(t, proxy)})
+		if want == "" && e != nil || want != "" && (e == nil || e.Reason != want) {
+			t.Errorf("%s, where one name is allowed: got %v, want %s", proxy, e, want)
+		}
+	}
+	l := list(t, "http://"+inside, "http://inner.example:"+port)
+	_, _, first := get(t, named, Request{URI: "http://page.example/", Proxies: l})
+	if _, text, e := get(t, named, Request{URI: "http://page.example/", Proxies: l}); first == nil || text != "a secret of the network" {
+		t.Errorf("one of two is refused: %v, then %q and %v", first, text, e)
+	}
+}
+
 // resolver uses a DNS server that knows those names, and gives no answer for silent.example.
 func resolver(t testing.TB, names map[string][]string) *net.Resolver {
 	t.Helper()

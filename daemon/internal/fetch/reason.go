@@ -9,6 +9,7 @@ const (
 	BadRequest          Reason = "bad_request"
 	RefusedAddress      Reason = "refused_address"
 	RefusedPort         Reason = "refused_port"
+	RefusedProxy        Reason = "refused_proxy"
 	DNS                 Reason = "dns"
 	DNSNotFound         Reason = "dns_not_found"
 	Connect             Reason = "connect"
@@ -49,6 +50,7 @@ func Reasons() []Meaning {
 		{BadRequest, true, "the request cannot be sent as it was asked for"},
 		{RefusedAddress, true, "the host has an address that must not be called"},
 		{RefusedPort, true, "the port must not be called"},
+		{RefusedProxy, false, "the proxy must not be called, unless proxies.allowed in the settings lists it"}, // the next of the list may be allowed
 		{DNS, false, "the name of the host could not be resolved"},
 		{DNSNotFound, true, "there is no host of that name"},
 		{Connect, false, "no connection to the host"},

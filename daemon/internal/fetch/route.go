@@ -88,11 +88,12 @@ func (r *route) dial(ctx context.Context, network, address string) (net.Conn, er
 	ctx, cancel := context.WithTimeout(ctx, h.w.r.Connect)
 	defer cancel()
 	h.onEnd(cancel)
-	d := &net.Dialer{Resolver: r.f.o.Resolver, KeepAlive: -1}
+	d := r.f.guard.Dialer()
+	d.Resolver, d.KeepAlive = r.f.o.Resolver, -1
 	if r.proxy == nil {
-		d.ControlContext = r.f.guard.Control
 		return d.DialContext(ctx, network, address)
 	}
+	d.ControlContext = r.f.guard.Proxy(r.proxy.Hostname())
 	conn, err := d.DialContext(ctx, network, r.proxy.Host)
 	if err != nil {
 		return nil, &proxyError{err: err}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/getsentry/sentry-go"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
 const (
@@ -73,7 +75,7 @@ func New(opt Options) (*Reporter, error) {
 	if opt.Release == "" {
 		opt.Release = "unknown" // or the library would look for a repository
 	}
-	r := &Reporter{opt: opt, same: map[string]*same{}, calls: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: sendIn}}
+	r := &Reporter{opt: opt, same: map[string]*same{}, calls: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: guard.ForSettings().Dialer().DialContext, TLSHandshakeTimeout: sendIn}}
 	client, err := sentry.NewClient(sentry.ClientOptions{
 		Dsn: opt.DSN, Release: opt.Release, Tags: map[string]string{"role": opt.Role},
 		HTTPClient:   &http.Client{Transport: r.calls, Timeout: sendIn, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -50,6 +51,13 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (dow
 	if err == nil && j.Setting.Engine == download.EngineBrowser && m.Unable != nil {
 		if unable := m.Unable(download.EngineBrowser); unable != nil {
 			err = errors.New(name + ": setting.download_engine: browser: this machine runs no browser: " + unable.Error())
+		}
+	}
+	if err == nil && m.Proxy != nil {
+		for i, proxy := range j.Setting.Proxies {
+			if refused := m.Proxy(proxy); refused != nil {
+				err = errors.Join(err, fmt.Errorf("%s: setting.proxy[%d]: %w\nhint: the operator can list it as proxies.allowed in uridownloader.yaml", name, i, refused))
+			}
 		}
 	}
 	if err == nil && m.Check != nil {

@@ -28,7 +28,7 @@ const (
 	ScopeAdmin  = "admin"
 )
 
-// Options are what a master needs. All but Authenticate, AllowedHosts, Added, Ready, Unable and Check are required.
+// Options are what a master needs. All but Authenticate, AllowedHosts, Added, Ready, Unable, Check and Proxy are required.
 type Options struct {
 	Store  download.Store
 	Filter seen.Filter
@@ -41,7 +41,10 @@ type Options struct {
 	// Unable, if not nil, returns why this process cannot download with an engine, or nil if it can.
 	Unable func(engine string) error
 	// Check, if not nil, returns errors in the code of a script that reading the job does not find.
-	Check        func(ctx context.Context, c download.Code, of download.Script) error
+	Check func(ctx context.Context, c download.Code, of download.Script) error
+	// Proxy, if not nil, returns why a proxy of a job would be refused, as far as that is known before
+	// its name is resolved.
+	Proxy        func(uri string) error
 	JobBytes     int64         // the largest job
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)

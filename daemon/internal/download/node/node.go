@@ -33,6 +33,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
@@ -67,6 +68,7 @@ type Node struct {
 	browsers *browserengine.Engine
 	spill    *spill
 	fetcher  *fetch.Fetcher
+	guard    *guard.Guard // of what jobs call
 	dispatch *dispatch.Dispatcher
 	reporter *report.Reporter
 	worker   *worker.Worker
@@ -96,6 +98,9 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	if err := n.openSocket(); err != nil {
 		return nil, err
 	}
+	if n.guard, err = newGuard(cfg); err != nil {
+		return nil, err
+	}
 	start := time.Now()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -123,7 +128,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 		if n.spill, err = openSpill(filepath.Join(cfg.DataDir, "spill")); err != nil {
 			return nil, err
 		}
-		n.fetcher = newFetcher(cfg, n.spill, log)
+		n.fetcher = newFetcher(cfg, n.guard, n.spill, log)
 		overHTTP := httpengine.New(n.fetcher, cfg.UserAgent)
 		n.code = newScriptEngine(ctx, cfg, overHTTP, n.store, n.intake, n.wakeDispatcher, log)
 		if n.browsers, err = newBrowserEngine(cfg, overHTTP, n.spill, log); err != nil {
@@ -184,7 +189,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 		checks = scriptengine.New(scriptOptions(n.cfg, n.log))
 	}
 	return master.New(master.Options{
-		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable, Check: checks.Check,
+		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable, Check: checks.Check, Proxy: n.refusesProxy,
 		Mails: n.cfg.Report.MailServer != "", JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
 		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts,
 		Log: n.log, Registry: registry,

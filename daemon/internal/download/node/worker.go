@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/configs/address"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
@@ -18,12 +19,31 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
 )
 
+// newGuard makes the guard of what jobs call: hosts and proxies.
+func newGuard(cfg settings.Config) (*guard.Guard, error) {
+	allowed, err := address.ParseServices("proxies.allowed", cfg.Proxies.Allowed)
+	if err != nil {
+		return nil, err
+	}
+	return guard.New(guard.Options{AllowPrivate: cfg.AllowPrivate, Proxies: allowed.Have}), nil
+}
+
+// refusesProxy says why no worker with these settings would use a proxy of a job.
+func (n *Node) refusesProxy(uri string) error {
+	u, err := proxies.Parse(uri)
+	if err != nil {
+		return err
+	}
+	return n.guard.ProxyURL(u)
+}
+
 // newFetcher makes the fetcher for all tasks of the process.
-func newFetcher(cfg settings.Config, s *spill, log *slog.Logger) *fetch.Fetcher {
+func newFetcher(cfg settings.Config, g *guard.Guard, s *spill, log *slog.Logger) *fetch.Fetcher {
 	return fetch.New(fetch.Options{
-		Guard: guard.New(guard.Options{AllowPrivate: cfg.AllowPrivate}), UserAgent: cfg.UserAgent, SpillDir: s.dir, Log: log,
+		Guard: g, UserAgent: cfg.UserAgent, SpillDir: s.dir, Log: log,
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/wneessen/go-mail"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
 // Mail is the server that sends mails.
@@ -48,12 +50,16 @@ func (m *Mail) client() (*mail.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []mail.Option{mail.WithPort(number), mail.WithTimeout(sendIn), mail.WithTLSConfig(&tls.Config{ServerName: host, RootCAs: m.Roots, MinVersion: tls.VersionTLS12})}
+	with := &tls.Config{ServerName: host, RootCAs: m.Roots, MinVersion: tls.VersionTLS12}
+	dialer := guard.ForSettings().Dialer()
+	options := []mail.Option{mail.WithPort(number), mail.WithTimeout(sendIn), mail.WithTLSConfig(with), mail.WithDialContextFunc(dialer.DialContext)}
 	switch cmp.Or(m.TLS, "starttls") {
 	case "starttls":
 		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
 	case "tls":
-		options = append(options, mail.WithSSL())
+		// Not by WithSSL: with a dialer of ours the library would take the connection for a plain one, and
+		// send no password. This policy looks at the connection itself.
+		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithDialContextFunc((&tls.Dialer{NetDialer: dialer, Config: with}).DialContext))
 	case "none":
 		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 )
 
 // Webhook is a URL that is called with a [Report] as JSON, by POST. A 2xx answer means success.
@@ -34,7 +36,8 @@ func (w *Webhook) call(ctx context.Context, r Report) error {
 		req.Header.Set("Authorization", "Bearer "+w.Token)
 	}
 	// A redirect would be followed by GET, without the report.
-	caller := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: guard.ForSettings().Dialer().DialContext, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	caller := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := caller.Do(req)
 	if err != nil {
 		return err

@@ -1,14 +1,17 @@
 // Package guard says which addresses and ports a downloader may connect to, so that nobody can
 // make it call the network that it runs in: not by a private address, an address embedded in
-// another one, or a name that resolves to either. It resolves no names and opens no
-// connections: a dialer asks it before every connect.
+// another one, a name that resolves to either, or a proxy there. It resolves no names and opens no
+// connections: a dialer asks it before every connect. All connections that the program opens are
+// asked for here: those to the hosts of tasks, to proxies of jobs, and to what the settings name.
 package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"sync"
 	"syscall"
@@ -21,12 +24,18 @@ type Options struct {
 	// of this machine. It never allows metadata services, or anything that is not the
 	// address of one host.
 	AllowPrivate bool
-	// Allow are addresses that are always allowed, whatever the other options say.
+	// Allow are addresses that are allowed, whatever the other options say. Metadata services,
+	// and what is not the address of one host, stay refused.
 	Allow []netip.Prefix
+	// Proxies tells whether the operator allows a proxy, which jobs call host, at an address that
+	// the other options refuse; nil: none. Metadata services stay refused.
+	Proxies func(host string, at netip.AddrPort) bool
 	// Refuse are addresses that are refused in addition to the built-in ones.
 	Refuse []netip.Prefix
 	// Ports are the only allowed ports; empty: all but BadPorts.
 	Ports []uint16
+	// AnyPort allows all ports, BadPorts as well.
+	AnyPort bool
 	// Own returns the addresses of this machine, which are refused even if they are public;
 	// nil: net.InterfaceAddrs. It is called at most once a minute.
 	Own func() ([]netip.Addr, error)
@@ -49,6 +58,8 @@ func (r *Refused) Error() string {
 type Guard struct {
 	private      bool
 	allow, extra []netip.Prefix
+	proxies      func(string, netip.AddrPort) bool
+	anyPort      bool
 	ports        map[uint16]bool // nil: all but BadPorts
 	own          func() ([]netip.Addr, error)
 	now          func() time.Time
@@ -60,7 +71,7 @@ type Guard struct {
 
 // New makes a Guard.
 func New(o Options) *Guard {
-	g := &Guard{private: o.AllowPrivate, allow: o.Allow, extra: o.Refuse, own: o.Own, now: o.Now}
+	g := &Guard{private: o.AllowPrivate, allow: o.Allow, extra: o.Refuse, proxies: o.Proxies, anyPort: o.AnyPort, own: o.Own, now: o.Now}
 	if len(o.Ports) > 0 {
 		g.ports = map[uint16]bool{}
 		for _, p := range o.Ports {
@@ -76,8 +87,15 @@ func New(o Options) *Guard {
 	return g
 }
 
+// ForSettings makes the guard of connections to what the settings name: the operator's mail
+// server or webhook may be anywhere and have any port, but is no metadata service.
+func ForSettings() *Guard { return New(Options{AllowPrivate: true, AnyPort: true}) }
+
 // Address returns a *Refused for an address that may not be connected to.
 func (g *Guard) Address(addr netip.Addr) error {
+	if err := never(addr); err != nil {
+		return err
+	}
 	shown := addr.String()
 	addr = plain(addr)
 	if within(g.allow, addr) {
@@ -86,14 +104,24 @@ func (g *Guard) Address(addr netip.Addr) error {
 	if within(g.extra, addr) {
 		return &Refused{shown, false, "an address that the settings refuse"}
 	}
-	if !addr.IsValid() || addr.Zone() != "" {
-		return &Refused{shown, false, "no address of one host on the internet"}
-	}
-	if why, always := kind(addr); why != "" && (always || !g.private) {
+	if why, _ := kind(addr); why != "" && !g.private {
 		return &Refused{shown, false, why}
 	}
 	if !g.private && g.isMine(addr) {
 		return &Refused{shown, false, "an address of this machine"}
+	}
+	return nil
+}
+
+// never returns a *Refused for an address that no option allows.
+func never(addr netip.Addr) error {
+	shown := addr.String()
+	addr = plain(addr)
+	if !addr.IsValid() || addr.Zone() != "" {
+		return &Refused{shown, false, "no address of one host on the internet"}
+	}
+	if why, always := kind(addr); always {
+		return &Refused{shown, false, why}
 	}
 	return nil
 }
@@ -103,7 +131,7 @@ func (g *Guard) Port(port uint16) error {
 	switch shown := "port " + strconv.Itoa(int(port)); {
 	case g.ports != nil && !g.ports[port]:
 		return &Refused{shown, true, "none of those that the settings allow"}
-	case g.ports == nil && bad[port]:
+	case g.ports == nil && !g.anyPort && bad[port]:
 		return &Refused{shown, true, "a port of another protocol"}
 	}
 	return nil
@@ -120,6 +148,39 @@ func (g *Guard) Control(_ context.Context, network, address string, _ syscall.Ra
 		return err
 	}
 	return g.Port(to.Port())
+}
+
+// Dialer makes a dialer that asks the guard before every connect.
+func (g *Guard) Dialer() *net.Dialer { return &net.Dialer{ControlContext: g.Control} }
+
+// Proxy is like Control, for the connection to a proxy that a job calls host.
+func (g *Guard) Proxy(host string) func(context.Context, string, string, syscall.RawConn) error {
+	return func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		if to, err := netip.ParseAddrPort(address); err == nil && g.allowedProxy(host, to) {
+			return nil
+		}
+		return g.Control(ctx, network, address, conn)
+	}
+}
+
+func (g *Guard) allowedProxy(host string, at netip.AddrPort) bool {
+	return never(at.Addr()) == nil && g.proxies != nil && g.proxies(host, netip.AddrPortFrom(plain(at.Addr()), at.Port()))
+}
+
+// ProxyURL returns a *Refused for a proxy that is certain to be refused before its name is resolved.
+func (g *Guard) ProxyURL(u *url.URL) error {
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		return nil // the dialer will say so
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil
+	}
+	if at := netip.AddrPortFrom(addr, uint16(port)); g.allowedProxy(u.Hostname(), at) {
+		return nil
+	}
+	return errors.Join(g.Address(addr), g.Port(uint16(port)))
 }
 
 // isMine reports whether the machine has the address. If its addresses are not available,

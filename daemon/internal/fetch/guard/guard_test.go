@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,43 @@ func TestOptions(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	check(t, "mine", "8.8.8.8", g.Address(netip.MustParseAddr("8.8.8.8")), "")
 	check(t, "mine", "9.9.9.9", g.Address(netip.MustParseAddr("9.9.9.9")), "this machine")
+}
+
+// No option lets anybody call a metadata service.
+func TestMetadataIsNeverAllowed(t *testing.T) {
+	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	g := New(Options{AllowPrivate: true, Allow: everything, Proxies: func(string, netip.AddrPort) bool { return true }, AnyPort: true, Own: nobody})
+	for _, text := range []string{"169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"} {
+		addr := netip.MustParseAddr(text)
+		at := netip.AddrPortFrom(addr, 80)
+		check(t, "all", text, g.Address(addr), "metadata")
+		check(t, "settings", text, ForSettings().Address(addr), "metadata")
+		network := map[bool]string{true: "tcp4", false: "tcp6"}[addr.Is4()]
+		check(t, "proxy", text, g.Proxy("any")(t.Context(), network, at.String(), nil), "metadata")
+		check(t, "proxy's URI", text, g.ProxyURL(&url.URL{Host: at.String()}), "metadata")
+	}
+	check(t, "settings", "mail server", ForSettings().Control(t.Context(), "tcp4", "10.0.0.1:465", nil), "")
+}
+
+// A proxy is like any other host, unless the operator has named it.
+func TestProxy(t *testing.T) {
+	named := func(host string, at netip.AddrPort) bool {
+		return host == "proxy.example" && at == netip.MustParseAddrPort("10.0.0.1:3128")
+	}
+	closed, open := New(Options{Proxies: named, Own: nobody}), New(Options{AllowPrivate: true, Own: nobody})
+	for _, test := range []struct {
+		g             *Guard
+		host, at, why string
+	}{
+		{closed, "proxy.example", "10.0.0.1:3128", ""}, {closed, "proxy.example", "10.0.0.2:3128", "private"}, {closed, "other.example", "10.0.0.1:3128", "private"},
+		{closed, "proxy.example", "10.0.0.1:25", "private"}, {closed, "a", "127.0.0.1:8080", "loopback"}, {closed, "a", "93.184.215.14:8080", ""},
+		{closed, "a", "93.184.215.14:25", "another protocol"}, {open, "a", "127.0.0.1:8080", ""}, {open, "a", "127.0.0.1:25", "another protocol"},
+	} {
+		check(t, test.host, test.at, test.g.Proxy(test.host)(t.Context(), "tcp4", test.at, nil), test.why)
+	}
+	for at, why := range map[string]string{"127.0.0.1:8080": "loopback", "[::1]:8080": "loopback", "proxy.example:3128": "", "93.184.215.14:25": "another protocol", "10.0.0.1:3128": "private"} {
+		check(t, "URI", at, closed.ProxyURL(&url.URL{Host: at}), why)
+	}
 }
 
 func TestInterfaces(t *testing.T) {
