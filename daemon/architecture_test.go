@@ -21,6 +21,8 @@ const module = "github.com/cr-clawer/urifilter"
 // of them must be kept.
 type rule struct {
 	folder string
+	// except are folders below it that the rule does not cover.
+	except []string
 	// ours, when not nil, are the folders of this module that may be imported, besides folder itself.
 	ours []string
 	// testsToo says whether ours applies to tests as well, which otherwise may use any
@@ -110,7 +112,7 @@ func violations(rules []rule, imports []importing) []string {
 			if isOurs && !i.test && folder == r.folder && r.by != nil && !under(i.from(), r.folder) && !slices.Contains(r.by, i.from()) {
 				found = append(found, fmt.Sprintf("%s imports %s: only %s may", i.file, folder, listed(r.by)))
 			}
-			if !under(i.from(), r.folder) {
+			if !under(i.from(), r.folder) || underAny(i.from(), r.except) {
 				continue
 			}
 			switch {

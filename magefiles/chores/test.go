@@ -52,7 +52,7 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 	// The tests of crawls wait most of the time, and therefore run beside all others.
 	raceTests.beside = [][]step{
 		{{name: "tests of the Python client and of Scrapy", do: Repo.PythonTest}},
-		{tests, noRaceTests, {name: "tests of the other modules", do: Repo.testModules}},
+		{tests, noRaceTests},
 	}
 	return r.counted(ctx, "test", []step{{name: "gofmt", do: Repo.gofmt}, {name: "go vet", do: Repo.vet}, raceTests})
 }

@@ -51,7 +51,7 @@ func (o *Options) with(measure func(self string) error) (err error) {
 	o.binary, o.colly = filepath.Join(o.Dir, "uridownloader"), filepath.Join(o.Dir, "collybench")
 	for _, args := range [][]string{
 		{"build", "-o", o.binary, "./daemon/uridownloader"},
-		{"build", "-C", "client/collystorage", "-o", o.colly, "./bench"},
+		{"build", "-o", o.colly, "./daemon/bench/downloads/colly"},
 	} {
 		build := exec.Command("go", args...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as for releases

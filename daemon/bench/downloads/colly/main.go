@@ -1,6 +1,6 @@
-// Command bench downloads a list of pages with colly, for the benchmark of the downloader: a given
+// Command colly downloads a list of pages with colly, for the benchmark of the downloader: a given
 // number at once, each body into a file; with -follow also the pages they link to, as the crawler does. It prints
-// the seconds taken and the number of pages as JSON. daemon/bench runs it. It is here because only this module requires colly.
+// the seconds taken and the number of pages as JSON. daemon/bench runs it.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	follow := flag.Bool("follow", false, "follow the links of pages, too")
 	flag.Parse()
 	if err := run(*list, *dir, *concurrency, *follow); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(os.Stderr, "colly:", err)
 		os.Exit(1)
 	}
 }
