@@ -75,7 +75,7 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 		return c.failed(ctx, l, at, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read, or there is an error already
-	if answer.Status < 200 || answer.Status > 299 {
+	if answer.Status < 200 || answer.Status > 299 || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent || answer.Failure() != nil {
 		return c.refused(l, answer), nil
 	}
 	return r, c.keep(l, answer, &r)

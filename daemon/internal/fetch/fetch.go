@@ -77,6 +77,8 @@ type Response struct {
 	Protocol    string        // HTTP/1.1 or HTTP/2.0
 	Spent       Spent         // with redirects
 	After       time.Duration // from Retry-After, 0 if there is none
+
+	odd *Error // what is wrong with a status below 400; nil: nothing
 }
 
 // Redirect is a redirect that was followed.
@@ -93,11 +95,12 @@ type Spent struct {
 	Whole             time.Duration
 }
 
-// Failure returns the error that a status of 400 or more means, nil for others. The body may be
-// read in any case.
+// Failure returns the error that a status means, nil if it means none: those of 400 or more, a redirect
+// that was to be followed and leads nowhere, and a 304 or 206 that was not asked for, by which a server
+// answers another request. The body may be read in any case.
 func (r *Response) Failure() *Error {
 	if r.Status < 400 {
-		return nil
+		return r.odd
 	}
 	e := failure(Status, r.URI, statusError(r.Status))
 	e.Permanent, e.After = PermanentStatus(r.Status), r.After

@@ -276,6 +276,9 @@ func (h *hop) trace() *httptrace.ClientTrace {
 		TLSHandshakeDone:  func(tls.ConnectionState, error) { locked(func(now time.Time) { h.spent.TLS += now.Sub(h.shook) }) },
 		WroteHeaders:      func() { locked(func(time.Time) { h.sent = true }) },
 		GotConn: func(info httptrace.GotConnInfo) {
+			if conn, is := info.Conn.(*lenientConn); is {
+				conn.begin()
+			}
 			h.waitToResend(info.Conn)
 			locked(func(now time.Time) {
 				if h.at == reading {

@@ -94,7 +94,12 @@ func TestHostile(t *testing.T) {
 		"redirect to a file":            {text("HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n"), Request{}, BadRedirect},
 		"redirect to gopher":            {text("HTTP/1.1 302 Found\r\nLocation: gopher://127.0.0.1:6379/_FLUSHALL\r\n\r\n"), Request{}, BadRedirect},
 		"redirect to nowhere":           {text("HTTP/1.1 302 Found\r\nLocation: http://[::1/\r\n\r\n"), Request{}, BadRedirect},
-		"redirect without a place":      {text("HTTP/1.1 302 Found\r\nContent-Length: 4\r\n\r\npage"), Request{}, ""},
+		"redirect without a place":      {text("HTTP/1.1 302 Found\r\nContent-Length: 4\r\n\r\npage"), Request{}, BadRedirect},
+		"304 that nobody asked for":     {text("HTTP/1.1 304 Not Modified\r\n\r\n"), Request{}, BadResponse},
+		"304 that was asked for":        {text("HTTP/1.1 304 Not Modified\r\n\r\n"), Request{Header: header("If-None-Match", "x")}, ""},
+		"206 that nobody asked for":     {text("HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n\r\npage"), Request{}, BadResponse},
+		"206 that was asked for":        {text("HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n\r\npage"), Request{Header: header("Range", "bytes=0-3")}, ""},
+		"a redirect that is not wanted": {text("HTTP/1.1 302 Found\r\nContent-Length: 4\r\n\r\npage"), Request{RedirectLimit: -1}, ""},
 		"redirect to metadata":          {text("HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest/\r\n\r\n"), Request{}, RefusedAddress},
 		"redirect to metadata, odd":     {text("HTTP/1.1 302 Found\r\nLocation: http://0xa9.254.43518/\r\n\r\n"), Request{}, RefusedAddress},
 		"redirect to metadata, wrapped": {text("HTTP/1.1 302 Found\r\nLocation: http://[::ffff:169.254.169.254]/\r\n\r\n"), Request{}, RefusedAddress},
@@ -109,6 +114,9 @@ func TestHostile(t *testing.T) {
 			f := fetcher(t, Options{})
 			test.r.URI = s.uri()
 			answer, _, e := get(t, f, test.r)
+			if e == nil {
+				e = answer.Failure()
+			}
 			switch {
 			case test.want == "" && e != nil:
 				t.Errorf("got %v, want an answer", e)

@@ -52,7 +52,7 @@ func (f *Fetcher) route(by *proxies.Proxy) (*route, error) {
 	}
 	r := &route{f: f, tls: &tls.Config{RootCAs: f.o.Roots, NextProtos: []string{"h2", "http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024)}}
 	r.transport = &http.Transport{
-		DialContext: r.dial, DialTLSContext: r.dialTLS, TLSClientConfig: r.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true,
+		DialContext: f.lenient(r.dial), DialTLSContext: f.lenient(r.dialTLS), TLSClientConfig: r.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true,
 		MaxIdleConns: f.o.IdleConns, MaxIdleConnsPerHost: maxIdlePerHost, IdleConnTimeout: f.o.IdleTime, MaxResponseHeaderBytes: f.o.MaxHeaderBytes,
 		TLSHandshakeTimeout: time.Minute, ReadBufferSize: 16 << 10,
 	}

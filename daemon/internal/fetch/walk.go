@@ -172,12 +172,7 @@ func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
 		}
 	}
 	to := answer.Header.Get("Location")
-	switch answer.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
-		to = ""
-	}
-	if to == "" || w.r.RedirectLimit < 0 {
+	if to == "" || !Redirects(answer.StatusCode) || w.r.RedirectLimit < 0 {
 		return nil, nil
 	}
 	if len(w.redirects) == w.r.RedirectLimit {
@@ -188,6 +183,30 @@ func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
 		return nil, failure(BadRedirect, w.at.String(), fmt.Errorf("to %.200q: %w", to, err))
 	}
 	return next, nil
+}
+
+// Redirects reports whether an answer with this status is to be followed to its Location.
+func Redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// oddity is what is wrong with an answer of a status below 400 that is the last one; nil: nothing.
+func (w *walk) oddity(status int) *Error {
+	asked := func(fields ...string) bool {
+		return slices.ContainsFunc(fields, func(name string) bool { return w.header.Get(name) != "" })
+	}
+	switch {
+	case Redirects(status) && w.r.RedirectLimit >= 0:
+		return failure(BadRedirect, w.at.String(), fmt.Errorf("%w without a Location", statusError(status)))
+	case status == http.StatusNotModified && !asked("If-None-Match", "If-Modified-Since"),
+		status == http.StatusPartialContent && !asked("Range"):
+		return failure(BadResponse, w.at.String(), fmt.Errorf("%w, which was not asked for", statusError(status)))
+	}
+	return nil
 }
 
 // leaves reports whether a redirect leads to another host, or from TLS to plain HTTP.
@@ -230,6 +249,7 @@ func (w *walk) finish(h *hop, answer *http.Response) (*Response, *Error) {
 	r := &Response{
 		URI: w.at.String(), Status: answer.StatusCode, Header: answer.Header, ContentType: answer.Header.Get("Content-Type"),
 		Body: kept, Sent: sent, Redirects: w.redirects, Remote: h.remote(), Protocol: answer.Proto, Spent: w.spent,
+		odd: w.oddity(answer.StatusCode),
 	}
 	r.After, _ = RetryAfter(answer.Header.Get("Retry-After"), now)
 	return r, nil

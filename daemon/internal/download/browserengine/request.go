@@ -181,6 +181,11 @@ func (v *visit) document(p *paused, answer *fetch.Response, loader string) (show
 	m := &main{result: httpengine.ResultOf(answer), loader: loader}
 	to := answer.Header.Get("Location")
 	redirect := answer.Status >= 300 && to != ""
+	if fetch.Redirects(answer.Status) && to == "" {
+		f := failed(string(fetch.BadRedirect), "%s: status %d without a Location", answer.URI, answer.Status)
+		f.Permanent = true
+		return nil, f
+	}
 	if at, err := uris.Parse(answer.URI); redirect && err == nil {
 		if _, err := at.Resolve(to); err != nil { // the browser would stay on its page
 			f := failed(string(fetch.BadRedirect), "%s: leads to %.200q: %v", answer.URI, to, err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/andybalholm/brotli"
@@ -22,27 +23,37 @@ const (
 	peekedBuffer = 4 << 10
 )
 
+// coders are the codings that Decode knows.
+var coders = map[string]func(*bufio.Reader) (io.ReadCloser, error){
+	"gzip": unzip, "x-gzip": unzip, "deflate": inflate, "x-deflate": inflate, "br": unbrotli, "zstd": unzstd,
+}
+
+// refused are codings that exist, and that Decode cannot undo: those that IANA has registered, and
+// programs that compress.
+var refused = []string{"aes128gcm", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "sdch", "lzma", "xz", "x-xz", "bzip2", "x-bzip2",
+	"bz2", "lz4", "snappy", "x-snappy-framed", "zip", "7z", "lzip", "rar"}
+
 // Decode undoes the codings of a Content-Encoding header. Reads of the result fail with a
-// *CodingError if the coding is broken; an empty body is empty in any coding. The result must
-// be closed, which does not close r.
+// *CodingError if the coding is broken; an empty body is empty in any coding. What is no coding
+// at all (UTF-8, none, binary, aws-chunked) changes nothing, as in browsers. The result must be
+// closed, which does not close r.
 func Decode(r io.Reader, contentEncoding string) (io.ReadCloser, error) {
 	var codings []string
 	for part := range strings.SplitSeq(contentEncoding, ",") {
-		if part = strings.ToLower(strings.Trim(part, " \t")); part != "" && part != "identity" {
-			if codings = append(codings, part); len(codings) > maxCodings {
-				return nil, &CodingError{contentEncoding, errors.New("too many codings")}
-			}
+		part = strings.ToLower(strings.Trim(part, " \t\"'"))
+		if slices.Contains(refused, part) {
+			return nil, &CodingError{part, errors.New("not known")}
+		}
+		if coders[part] == nil {
+			continue
+		}
+		if codings = append(codings, part); len(codings) > maxCodings {
+			return nil, &CodingError{contentEncoding, errors.New("too many codings")}
 		}
 	}
 	var all []*decoder
 	for i := len(codings) - 1; i >= 0; i-- {
-		open := map[string]func(*bufio.Reader) (io.ReadCloser, error){
-			"gzip": unzip, "x-gzip": unzip, "deflate": inflate, "br": unbrotli, "zstd": unzstd,
-		}[codings[i]]
-		if open == nil {
-			return nil, &CodingError{codings[i], errors.New("not known")}
-		}
-		d := &decoder{coding: codings[i], from: bufio.NewReaderSize(r, peekedBuffer), open: open}
+		d := &decoder{coding: codings[i], from: bufio.NewReaderSize(r, peekedBuffer), open: coders[codings[i]]}
 		all = append(all, d)
 		r = d
 	}

@@ -96,6 +96,25 @@ func TestDecodeBroken(t *testing.T) {
 	}
 }
 
+// TestNoCoding: what names no coding is none. Servers send the encoding of the text, or "none".
+func TestNoCoding(t *testing.T) {
+	zipped := string(encode(t, "gzip", []byte("a text")))
+	for header, sent := range map[string]string{
+		"UTF-8": "a text", "none": "a text", "utf8": "a text", "ISO-8859-1": "a text", "binary": "a text", "8bit": "a text", "text/html": "a text",
+		"chunked": "a text", "aws-chunked": "a text", "windows-1252, none, utf-8, identity": "a text", "gzip, UTF-8": zipped, "aws-chunked,gzip": zipped, `"gzip"`: zipped,
+	} {
+		if got, err := decode(strings.NewReader(sent), header); err != nil || string(got) != "a text" {
+			t.Errorf("%s: got %q and %v", header, got, err)
+		}
+	}
+	var broken *CodingError
+	for _, coding := range refused {
+		if _, err := decode(strings.NewReader("x"), strings.ToUpper(coding)); !errors.As(err, &broken) {
+			t.Errorf("%s: %v", coding, err)
+		}
+	}
+}
+
 func TestMembers(t *testing.T) {
 	one, two := encode(t, "gzip", []byte("one ")), encode(t, "gzip", []byte("two"))
 	for rest, want := range map[string]string{"": "one two", "\x00\x00\x00": "one two", "garbage": "one two"} {
