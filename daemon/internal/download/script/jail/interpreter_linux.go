@@ -3,13 +3,17 @@ package jail
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"github.com/landlock-lsm/go-landlock/landlock"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,10 +38,88 @@ func Become(l Limits, i Interpreter) error {
 	if err != nil {
 		return err
 	}
-	if err := seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: policy}); err != nil {
+	space, err := i.space(l)
+	if err != nil {
+		return err
+	}
+	filter, err := compiled(policy)
+	if err != nil {
+		return err
+	}
+	return becomeWithin(space, filter, i)
+}
+
+// compiled is a policy as the kernel takes it.
+func compiled(p seccomp.Policy) ([]syscall.SockFilter, error) {
+	instructions, err := p.Assemble()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := bpf.Assemble(instructions)
+	if err != nil {
+		return nil, err
+	}
+	filter := make([]syscall.SockFilter, len(raw))
+	for n, r := range raw {
+		filter[n] = syscall.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	return filter, nil
+}
+
+// becomeWithin bounds the address space, loads the filter and replaces the process. The bound is less than this
+// process has, so that from there on the runtime gets no memory: only raw system calls follow.
+func becomeWithin(space int64, filter []syscall.SockFilter, i Interpreter) error {
+	runtime.LockOSThread()
+	if err := seccomp.SetNoNewPrivs(); err != nil {
 		return fmt.Errorf("%w: seccomp: %w", ErrUnsupported, err)
 	}
-	return fmt.Errorf("exec %s: %w", i.Path, syscall.Exec(i.Path, i.Args, []string{"LC_ALL=C.UTF-8"}))
+	path, err := syscall.BytePtrFromString(i.Path)
+	if err != nil {
+		return err
+	}
+	args, err := syscall.SlicePtrFromStrings(i.Args)
+	if err != nil {
+		return err
+	}
+	environment, err := syscall.SlicePtrFromStrings([]string{"LC_ALL=C.UTF-8"})
+	if err != nil {
+		return err
+	}
+	program := &syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	bound := &unix.Rlimit{Cur: uint64(space), Max: uint64(space)}
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(-1)
+
+	step, thread := "limit as", uintptr(0)
+	_, _, failed := syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_AS, uintptr(unsafe.Pointer(bound)), 0, 0, 0)
+	if failed == 0 {
+		step = "seccomp"
+		thread, _, failed = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(program)))
+	}
+	if thread != 0 { // it has another filter, and nothing was loaded
+		failed = unix.ESRCH
+	}
+	if failed == 0 {
+		step = "exec"
+		_, _, failed = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&environment[0])))
+	}
+	return fmt.Errorf("%s %s: %w", step, i.Path, failed)
+}
+
+// startingSpace is what an interpreter needs besides its files and its memory: its stack, and what the kernel maps.
+const startingSpace = 32 << 20
+
+// space is the address space of the interpreter in bytes: memory, and all of its files.
+func (i Interpreter) space(l Limits) (int64, error) {
+	bytes := l.Memory + startingSpace
+	for _, name := range i.Files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return 0, err
+		}
+		bytes += info.Size()
+	}
+	return bytes, nil
 }
 
 // closeOnExec is FIOCLEX of asm-generic/ioctls.h.
@@ -61,8 +143,17 @@ func interpreterPolicy(pid int) (seccomp.Policy, error) {
 		group.NamesWithCondtions = append(group.NamesWithCondtions, seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: is, Value: value}}})
 	}
 	with("openat", 2, seccomp.BitsNotSet, unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND)
-	with("mmap", 2, seccomp.Equal, unix.PROT_READ|unix.PROT_EXEC) // libraries; never writable memory
-	with("ioctl", 1, seccomp.Equal, unix.TCGETS)                  // to see whether it is a terminal
+	file := func(protection, flags uint64) {
+		group.NamesWithCondtions = append(group.NamesWithCondtions, seccomp.NameWithConditions{Name: "mmap", Conditions: seccomp.ArgumentConditions{
+			{Argument: 2, Operation: seccomp.Equal, Value: protection}, {Argument: 3, Operation: seccomp.Equal, Value: flags},
+		}})
+	}
+	for _, fixed := range []uint64{0, unix.MAP_FIXED} { // libraries; never writable memory
+		file(unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|fixed)
+		file(unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_DENYWRITE|fixed)
+	}
+	file(unix.PROT_READ, unix.MAP_SHARED)        // tables of the C library, files that nobody can write to; never memory
+	with("ioctl", 1, seccomp.Equal, unix.TCGETS) // to see whether it is a terminal
 	with("ioctl", 1, seccomp.Equal, closeOnExec)
 	return p, nil
 }

@@ -3,7 +3,7 @@
 // the process, in all of its threads. The package starts no process and runs no code.
 //
 // It uses three mechanisms of Linux, each of which alone would stop most attacks: resource limits
-// (setrlimit), Landlock (no file can be opened; no TCP port connected or bound, from kernel 6.7
+// (setrlimit; memory that can be written to, and all address space), Landlock (no file can be opened; no TCP port connected or bound, from kernel 6.7
 // on), and a list of the system calls that the Go runtime needs (seccomp): any other call kills the
 // process.
 package jail

@@ -34,6 +34,9 @@ func Enter(l Limits) error {
 	if err := limit(l); err != nil {
 		return err
 	}
+	if err := limitSpace(l); err != nil {
+		return err
+	}
 	if err := forbidFiles(); err != nil {
 		return err
 	}
@@ -93,6 +96,29 @@ func limit(l Limits) error {
 	return nil
 }
 
+// arena is by how much the Go runtime reserves address space for its heap.
+const arena = 64 << 20
+
+// limitSpace bounds the address space: what the process has now, which is mostly reserved by the runtime and
+// empty, and its memory. RLIMIT_DATA counts private writable memory only: not what is shared, grows
+// down, or was made read-only after it was written, and no page tables of what is only read.
+func limitSpace(l Limits) error {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	pages, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return fmt.Errorf("/proc/self/statm: %w", err)
+	}
+	bytes := uint64(pages)*uint64(os.Getpagesize()) + uint64(l.Memory) + arena
+	if err := syscall.Setrlimit(unix.RLIMIT_AS, &syscall.Rlimit{Cur: bytes, Max: bytes}); err != nil {
+		return fmt.Errorf("limit as: %w", err)
+	}
+	return nil
+}
+
 func landlockIs() error {
 	if version, err := landlockcall.LandlockGetABIVersion(); err != nil || version < 1 {
 		return fmt.Errorf("%w: the kernel has no Landlock: want Linux 5.13 or newer, with \"landlock\" among the names in /sys/kernel/security/lsm", ErrUnsupported)
@@ -117,6 +143,10 @@ const (
 	threadTLS = thread | unix.CLONE_SETTLS
 )
 
+// uncounted are the flags of mmap for memory that RLIMIT_DATA does not count: shared, which may also be left
+// behind, and like a stack.
+const uncounted = unix.MAP_SHARED | unix.MAP_GROWSDOWN
+
 // policy allows what the runtime needs to compute, to read and to write; any other call kills the process.
 func policy(pid int) seccomp.Policy {
 	where := func(name string, argument uint32, is seccomp.Operation, value uint64) seccomp.NameWithConditions {
@@ -132,7 +162,10 @@ func policy(pid int) seccomp.Policy {
 		exit exit_group`)
 	return seccomp.Policy{DefaultAction: seccomp.ActionKillProcess, Syscalls: []seccomp.SyscallGroup{
 		{Action: seccomp.ActionAllow, Names: names, NamesWithCondtions: []seccomp.NameWithConditions{
-			where("mmap", 2, seccomp.BitsNotSet, unix.PROT_EXEC),
+			{Name: "mmap", Conditions: seccomp.ArgumentConditions{
+				{Argument: 2, Operation: seccomp.BitsNotSet, Value: unix.PROT_EXEC},
+				{Argument: 3, Operation: seccomp.BitsNotSet, Value: uncounted},
+			}},
 			where("mprotect", 2, seccomp.BitsNotSet, unix.PROT_EXEC),
 			where("clone", 0, seccomp.Equal, thread),
 			where("clone", 0, seccomp.Equal, threadTLS),

@@ -76,7 +76,7 @@ func TestNobodyEscapes(t *testing.T) {
 	for _, try := range strings.Fields(`shadow openat2 oldopen write mkdir proc
 		exec fork rawfork vfork newuser
 		tcp udp unix rawsock pair uring
-		bpf ptrace readpeer kill tgkill pidfd setuid mount memfd rwx limits ioctl`) {
+		bpf ptrace readpeer kill tgkill pidfd setuid mount memfd rwx limits ioctl shared validate latershared growsdown`) {
 		t.Run(try, func(t *testing.T) {
 			t.Parallel()
 			out, state := escape(t, try)
@@ -115,6 +115,20 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if usage, ok := state.SysUsage().(*syscall.Rusage); !ok || usage.Maxrss > 192<<10 {
 		t.Errorf("had %d KiB, want less than 192 MiB", usage.Maxrss)
+	}
+}
+
+// Memory that RLIMIT_DATA does not count is bounded, too. Shared memory is among what TestNobodyEscapes tries.
+func TestAddressSpaceIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, try := range []string{"readonly", "tables"} {
+		out, state := escape(t, try)
+		if !strings.Contains(out, "cannot allocate memory") && state.ExitCode() != 2 {
+			t.Errorf("%s: %s, printed %q", try, state, out)
+		}
+		if usage, ok := state.SysUsage().(*syscall.Rusage); !ok || usage.Maxrss > 384<<10 {
+			t.Errorf("%s: had %d KiB, want less than 384 MiB", try, usage.Maxrss)
+		}
 	}
 }
 

@@ -88,6 +88,29 @@ var tries = map[string]func() error{
 		}
 		return fmt.Errorf("%d blocks", len(all))
 	},
+	"shared": func() error { return mapped(unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_SHARED) },
+	"validate": func() error {
+		return mapped(unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_SHARED_VALIDATE)
+	},
+	"latershared": func() error { return mapped(unix.PROT_READ, unix.MAP_ANON|unix.MAP_SHARED) },
+	"growsdown": func() error {
+		return mapped(unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_GROWSDOWN)
+	},
+	"readonly": func() error { // memory that is written, and then no longer counts as data
+		for n := 0; ; n += len(zeroes) {
+			block, err := unix.Mmap(-1, 0, len(zeroes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+			if err != nil {
+				return fmt.Errorf("%d MiB: %w", n>>20, err)
+			}
+			for at := 0; at < len(block); at += 4096 {
+				block[at] = 1
+			}
+			if err := unix.Mprotect(block, unix.PROT_READ); err != nil {
+				return err
+			}
+		}
+	},
+	"tables": func() error { return mapped(unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE) }, // page tables
 	"cpu": func() error {
 		for n := 0; ; n++ {
 			if n < 0 {
@@ -95,6 +118,14 @@ var tries = map[string]func() error{
 			}
 		}
 	},
+}
+
+var zeroes [16 << 20]byte
+
+// mapped maps much more than the limit.
+func mapped(protection, flags int) error {
+	_, err := unix.Mmap(-1, 0, 2<<30, protection, flags)
+	return err
 }
 
 func raw(number, a, b, c uintptr) error {
