@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/rollout"
+	"github.com/cr-clawer/urifilter/provision/site"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -27,7 +29,7 @@ func (t *Toolkit) Plan(ctx context.Context) error {
 
 func (t *Toolkit) deploy(ctx context.Context, target string) error {
 	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {
-		if err := r.checkGiven(); err != nil {
+		if err := errors.Join(r.checkGiven(), t.check(ctx, nil)); err != nil {
 			return nil, err
 		}
 		phases := r.servers()
@@ -67,6 +69,18 @@ func (r *run) servers() []fleet.Phase {
 		p := r.phase(inventory.RoleMongoDB, with, r.site.MongoDBSteps)
 		p.Jobs[0].Preflight = append(p.Jobs[0].Preflight, r.site.MongoDBPreflight()...)
 		phases = append(phases, p)
+	}
+	for _, p := range phases {
+		for n, h := range r.with(p.Name) { // the name of a phase is that of its role
+			bind := r.site.BindPreflight(h)
+			p.Jobs[n].Preflight = append(p.Jobs[n].Preflight, step.NewProof(bind.Title(), func(ctx context.Context, at host.Host) error {
+				err := bind.Prove(ctx, at)
+				if errors.As(err, new(*site.InventoryError)) {
+					return fleet.Usage(err)
+				}
+				return err
+			}))
+		}
 	}
 	return phases
 }

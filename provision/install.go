@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/inventory"
@@ -32,6 +33,9 @@ func (t *Toolkit) InstallMongoDB(ctx context.Context) error {
 
 // InstallSettings writes the settings on the daemon's hosts, without a restart.
 func (t *Toolkit) InstallSettings(ctx context.Context) error {
+	if err := t.check(ctx, nil); err != nil {
+		return err
+	}
 	return t.onAllDaemons(ctx, "install:settings", func(i *rollout.Instance) ([]step.Step, error) { return i.Settings(), nil })
 }
 
@@ -44,7 +48,7 @@ func (t *Toolkit) InstallService(ctx context.Context) error {
 // release.
 func (t *Toolkit) InstallAll(ctx context.Context) error {
 	return t.execute(ctx, "install:all", func(r *run) ([]fleet.Phase, error) {
-		if err := r.checkGiven(); err != nil {
+		if err := errors.Join(r.checkGiven(), t.check(ctx, nil)); err != nil {
 			return nil, err
 		}
 		phases := r.servers()

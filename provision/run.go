@@ -35,7 +35,7 @@ func (t *Toolkit) newRun(offline bool) (*run, error) {
 func (t *Toolkit) siteOptions(offline bool) site.Options {
 	return site.Options{
 		Inventory: t.inventory, Programs: t.o.Programs, Tokens: t.tokens, DryRun: t.o.DryRun, Offline: offline, Dir: t.o.own(), Renew: t.renew,
-		Getenv: t.o.Getenv, Masker: t.masker, Visit: t.visit,
+		Getenv: t.o.Getenv, Masker: t.masker, Visit: t.visit, Resolve: t.dialer.Address,
 	}
 }
 

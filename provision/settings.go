@@ -17,24 +17,36 @@ import (
 // SettingsCheck validates the settings of all daemons without contacting a host, and shows them
 // with secrets hidden.
 func (t *Toolkit) SettingsCheck(ctx context.Context) error {
-	programs, err := t.programs()
-	if err != nil {
+	if _, err := t.programs(); err != nil {
 		return err
 	}
+	return t.check(ctx, func(h inventory.Host, p program.Program, text string) {
+		fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, p.Config(), secret.Hide(text))
+	})
+}
+
+// check finds all that this machine can know to be wrong with the chosen hosts, without contacting
+// one: the settings of their programs, which depend on other hosts too, and the ports that they
+// share. It passes the settings that are right to show; nil: nobody.
+func (t *Toolkit) check(ctx context.Context, show func(inventory.Host, program.Program, string)) error {
 	r, err := t.newRun(true)
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for _, p := range programs {
+	for _, p := range t.o.Programs {
 		for _, h := range t.running(p) {
 			text, err := r.checkedSettings(ctx, p, h)
-			if err != nil {
+			switch {
+			case err != nil:
 				failed = append(failed, fmt.Errorf("host %s: %w", h.Name, rollout.Hinted(err, p)))
-				continue
+			case show != nil:
+				show(h, p, text)
 			}
-			fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, p.Config(), secret.Hide(text))
 		}
+	}
+	for _, h := range t.hosts {
+		failed = append(failed, r.site.CheckPorts(ctx, h))
 	}
 	return fleet.Usage(errors.Join(failed...))
 }
@@ -73,6 +85,9 @@ func (t *Toolkit) SettingsUpdate(ctx context.Context) error {
 func (t *Toolkit) pushSettings(ctx context.Context, target string) error {
 	programs, err := t.programs()
 	if err != nil {
+		return err
+	}
+	if err := t.check(ctx, nil); err != nil {
 		return err
 	}
 	return t.execute(ctx, target, func(r *run) ([]fleet.Phase, error) {

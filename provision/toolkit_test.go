@@ -360,7 +360,29 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 		},
 		"a name to bind to": {
 			"hosts: [{name: a, address: db.example.com, roles: [redis]}, {name: b, address: 10.0.0.2}]\n", nil, (*Toolkit).Deploy,
-			"hint: give the IP address that it shall listen on, bind: [10.0.0.1]",
+			"redis.bind: host b reaches a by the name db.example.com, on which no server can listen\nhint: give host a a private_address",
+		},
+		"a forwarded port": {
+			"hosts: [{name: a, address: 127.0.0.1, port: 1, roles: [redis]}, {name: b, address: 127.0.0.1, port: 2}]\nredis: {bind: [10.0.0.1]}\n", nil, (*Toolkit).Deploy,
+			"redis.bind: host b would call itself at 127.0.0.1, in place of host a\nhint: give host a a private_address",
+		},
+		"a private address that is none": {
+			"hosts: [{name: a, address: 10.0.0.1, private_address: 127.0.0.1}]\n", nil, nil, "hosts[0].private_address: \"127.0.0.1\": want the IP address",
+		},
+		"one private address for two": {
+			"hosts: [{name: a, address: 10.0.0.1, private_address: 10.9.0.1}, {name: b, address: 10.0.0.2, private_address: 10.9.0.1}]\n", nil, nil, "hosts[1].private_address: 10.9.0.1: is that of hosts[0]",
+		},
+		"two programs with one port": {
+			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, downloader], downloader: {settings: {listen: '127.0.0.1:8000'}}}]\n", nil, (*Toolkit).Deploy,
+			"host a: port 8000 is that of listen of urifilter and of listen of uridownloader: want two\nhint: ",
+		},
+		"a server at the port of the daemon": {
+			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis]}]\nredis: {port: 8000}\n", nil, (*Toolkit).Plan,
+			"host a: port 8000 is that of redis.port and of listen of urifilter",
+		},
+		"a filter that a worker beside another one cannot ask": {
+			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis, mongodb, master]}, {name: b, address: 10.0.0.2, roles: [filter, worker]}]\nmongodb: {flavor: ferretdb}\n", nil, (*Toolkit).InstallAll,
+			"filter.url: the filter of host a listens on 127.0.0.1:8000 alone, where host b cannot ask it",
 		},
 		"a damaged bundle": {
 			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis]}]\npackages: {bundle: .}\n", map[string]string{
@@ -490,5 +512,60 @@ mongodb: {flavor: ferretdb}
 				t.Errorf("%s: store %s", h.Name, got.Store)
 			}
 		}
+	}
+}
+
+// Each program of a host has its own preflights: a host with two is asked for both before the first
+// change.
+func TestPreflightsOfTwoPrograms(t *testing.T) {
+	t.Parallel()
+	toolkit, _ := opened(t, "hosts: [{name: a, roles: [filter, downloader]}]\n", nil, nil)
+	r, err := toolkit.newRun(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range toolkit.o.Programs {
+		for _, s := range r.instance(toolkit.hosts[0], p).Preflight() {
+			if seen[s.Title()] {
+				t.Errorf("%s: another program of the host has a preflight of that name, and it would be left out", s.Title())
+			}
+			seen[s.Title()] = true
+		}
+	}
+}
+
+// Hosts reach each other at their private addresses, or at those to which SSH connects; a name of
+// ssh_config never gets into settings.
+func TestAddressesAmongHosts(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "ssh_config")
+	if err := os.WriteFile(config, []byte("Host db\n HostName 192.0.2.7\n Port 2222\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environ := map[string]string{"URIFILTER_SSH_CONFIG": config}
+	for what, c := range map[string]struct{ host, want string }{
+		"an alias":                       {"{name: one, address: db", "192.0.2.7"},
+		"an alias and a private address": {"{name: one, address: db, private_address: 10.9.0.1", "10.9.0.1"},
+		"NAT":                            {"{name: one, address: 198.51.100.1, private_address: 10.9.0.1", "10.9.0.1"},
+		"a forwarded port":               {"{name: one, address: 127.0.0.1, port: 2201, private_address: 10.9.0.1", "10.9.0.1"},
+		"an address":                     {"{name: one, address: 10.0.0.1", "10.0.0.1"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			inventory := "hosts:\n  - " + c.host + ", roles: [filter, redis, mysql, mongodb, master]}\n" + `  - {name: two, address: 10.0.0.2, roles: [filter, worker]}
+settings: {listen: "0.0.0.0:8000"}
+mongodb: {flavor: ferretdb}
+`
+			toolkit, out := opened(t, inventory, map[string]string{"tokens.yaml": "- {name: a, token: abcdefghijklmnopqrst, scopes: [filter]}\n"}, environ)
+			if err := toolkit.SettingsCheck(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"    - " + c.want + ":6379\n", "addr: " + c.want + ":3306\n", "uri: mongodb://" + c.want + ":27017/", "url: http://" + c.want + ":8000\n"} {
+				if !strings.Contains(text(t, out), want) {
+					t.Errorf("want %q in\n%s", want, text(t, out))
+				}
+			}
+		})
 	}
 }

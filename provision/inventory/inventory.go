@@ -104,6 +104,10 @@ type Host struct {
 	// Address is a host name, an IP address, or a Host of ~/.ssh/config. Default "": the
 	// name.
 	Address string `yaml:"address"`
+	// PrivateAddress is where the other hosts reach this one, and where its servers listen for them:
+	// an IP address, for instance on a private network behind NAT. Default "": the address to which
+	// SSH connects.
+	PrivateAddress string `yaml:"private_address"`
 	// Roles are any of filter, downloader, master, worker, redis, mysql and mongodb; master, redis,
 	// mysql and mongodb have at most one host each. Without a redis host each filter host has its
 	// own store. Default [filter].

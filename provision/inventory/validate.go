@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -114,6 +115,12 @@ func (i *Inventory) validateHosts(f *faults) {
 		names[h.Name] = n
 		if !plainAddress(h.Address) {
 			f.Add(key+"address", "%q: want a host name or an IP address; the user and the port have keys of their own", h.Address)
+		}
+		if ip := net.ParseIP(h.PrivateAddress); h.PrivateAddress != "" && (ip == nil || ip.IsLoopback() || ip.IsUnspecified()) {
+			f.Add(key+"private_address", "%q: want the IP address at which the other hosts reach this one", h.PrivateAddress)
+		}
+		if first := slices.IndexFunc(i.Hosts[:n], func(o Host) bool { return h.PrivateAddress != "" && o.PrivateAddress == h.PrivateAddress }); first >= 0 {
+			f.Add(key+"private_address", "%s: is that of hosts[%d]: want each once", h.PrivateAddress, first)
 		}
 		h.Login.validate(f, key)
 		where := Hop{Host: h.Address, Port: h.Port}.String() + " through " + h.Bastion.String()

@@ -18,14 +18,15 @@ import (
 const leastDisk = 100 << 10
 
 // Preflight checks what must hold on the host before anything is changed. The program comes
-// last, because building it takes the longest.
+// last, because building it takes the longest. The titles name the program: a host may run
+// several, and all of their preflights are asked for.
 func (i *Instance) Preflight() []step.Step {
-	title := "preflight: build the program"
+	title := "preflight: build " + i.Program.Name
 	if i.run.Builds.ready(i.Host, i.Program) != "" {
-		title = "preflight: program"
+		title = "preflight: program " + i.Program.Name
 	}
 	return []step.Step{
-		step.NewProof("preflight: disk", func(ctx context.Context, h host.Host) error {
+		step.NewProof("preflight: disk for "+i.Program.Name, func(ctx context.Context, h host.Host) error {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
 				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)
 			_, err := h.Run(ctx, host.Command{Script: script})
@@ -50,7 +51,7 @@ func (i *Instance) SettingsCheck() step.Proof {
 		return i.run.Site.Settings(ctx, i.Host, i.Program, true)
 	}
 	check := files.Check()
-	return step.NewProof(check.Title(), func(ctx context.Context, h host.Host) error {
+	return step.NewProof(check.Title()+" of "+i.Program.Name, func(ctx context.Context, h host.Host) error {
 		err := Hinted(check.Prove(ctx, h), i.Program)
 		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
 			return err

@@ -194,7 +194,7 @@ func explain(err error, f *Files) error {
 // Check is the step of a preflight that checks whether the settings are valid for this host,
 // as far as can be told without changing it.
 func (f *Files) Check() step.Proof {
-	return step.NewProof("settings: check", func(ctx context.Context, h host.Host) error {
+	return step.NewProof("preflight: settings", func(ctx context.Context, h host.Host) error {
 		_, err := f.want(ctx, h)
 		return err
 	})

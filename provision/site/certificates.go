@@ -16,7 +16,7 @@ func pair(p program.Program) string      { return p.ConfigDir() + "/tls.pem" }
 // certificate returns the step for a server on a host, with every name by which it is called.
 func (s *Site) certificate(h inventory.Host, bind []string) func(pki.Place) step.Step {
 	var names []string
-	for _, name := range slices.Concat([]string{"127.0.0.1", "localhost", h.Address}, bind) {
+	for _, name := range slices.Concat([]string{"127.0.0.1", "localhost", h.Address, s.reached(h)}, bind) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}

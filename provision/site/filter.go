@@ -72,11 +72,14 @@ func (s *Site) filterOf(ctx context.Context, h inventory.Host) (at string, from 
 	if address.Loopback(told.Listen) {
 		return "", from, false, fmt.Errorf("filter.url: the filter of host %s listens on %s alone, where host %s cannot ask it\nhint: settings of host %[1]s: {listen: \"0.0.0.0:8000\"}, or filter.url of a daemon that can be reached", from.Name, told.Listen, h.Name)
 	}
+	if err := s.elsewhere("filter.url", h, from); err != nil {
+		return "", from, false, err
+	}
 	u, err := url.Parse(told.URL)
 	if err != nil {
 		return "", from, false, err
 	}
-	u.Host = net.JoinHostPort(from.Address, u.Port())
+	u.Host = net.JoinHostPort(s.reached(from), u.Port())
 	return u.String(), from, told.TokensFile != "", nil
 }
 

@@ -126,7 +126,7 @@ type uris struct {
 func (s *Site) mongoURI(ctx context.Context, h, with inventory.Host, early bool) (string, error) {
 	local := h.Name == with.Name
 	if s.Inventory.MongoDB.Flavor == mongodb.FerretDB {
-		return s.mongo.URI(ctx, nil, local, with.Address)
+		return s.mongo.URI(ctx, nil, local, s.reached(with))
 	}
 	s.uris.mu.Lock()
 	defer s.uris.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Site) mongoURI(ctx context.Context, h, with inventory.Host, early bool)
 	}
 	var uri string
 	err := s.Visit(ctx, with, func(at host.Host) (err error) {
-		uri, err = s.mongo.URI(ctx, at, local, with.Address)
+		uri, err = s.mongo.URI(ctx, at, local, s.reached(with))
 		return err
 	})
 	switch {
@@ -158,7 +158,7 @@ func (s *Site) mongoURI(ctx context.Context, h, with inventory.Host, early bool)
 }
 
 func (s *Site) unknownURI(local bool, with inventory.Host) string {
-	return "mongodb://" + mongodb.DaemonUser + ":" + unknown + "@" + s.mongo.Address(local, with.Address) + "/"
+	return "mongodb://" + mongodb.DaemonUser + ":" + unknown + "@" + s.mongo.Address(local, s.reached(with)) + "/"
 }
 
 // learn makes the Masker hide the password of a URI.

@@ -3,8 +3,6 @@ package site
 import (
 	"context"
 	"fmt"
-	"net"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -24,24 +22,6 @@ func (s *Site) redisOptions(h inventory.Host) (redis.Options, error) {
 	o := s.Inventory.Redis
 	bind, err := s.bind("redis.bind", h, o.Bind, func(p program.Servers) bool { return p.Redis })
 	return redis.Options{Package: o.Package, Port: o.Port, Bind: bind, MaxMemory: o.MaxMemory, AppendFsync: o.AppendFsync, Adopt: o.Adopt}, err
-}
-
-// bind returns the addresses on which a server listens for other hosts: those given, or else
-// the host's own address if other hosts call the server.
-func (s *Site) bind(key string, h inventory.Host, given []string, calls func(program.Servers) bool) ([]string, error) {
-	if len(given) > 0 {
-		return given, nil
-	}
-	for _, f := range s.callers(calls) {
-		if f.Name == h.Name {
-			continue
-		}
-		if ip := net.ParseIP(h.Address); ip == nil {
-			return nil, fmt.Errorf("%s: host %s reaches %s by the name %s\nhint: give the IP address that it shall listen on, %s: [10.0.0.1]", key, f.Name, h.Name, h.Address, path.Base(strings.ReplaceAll(key, ".", "/")))
-		}
-		return []string{h.Address}, nil
-	}
-	return nil, nil
 }
 
 // knownPassword asks the hosts that call Redis for the password of a server that was lost: with

@@ -61,13 +61,13 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 			port = s.Inventory.Redis.TLSPort
 			certified("redis.", from)
 		}
-		set("redis.addrs", []string{net.JoinHostPort(seen(h, with), strconv.Itoa(port))}, from)
+		set("redis.addrs", []string{net.JoinHostPort(s.seen(h, with), strconv.Itoa(port))}, from)
 		set("redis.password_file", PasswordPath(p), from)
 	}
 	if s.SharesMySQL(h, p) {
 		with := s.Inventory.With(inventory.RoleMySQL)[0]
 		from := "the role mysql of host " + with.Name
-		set("mysql.addr", net.JoinHostPort(seen(h, with), strconv.Itoa(s.Inventory.MySQL.Port)), from)
+		set("mysql.addr", net.JoinHostPort(s.seen(h, with), strconv.Itoa(s.Inventory.MySQL.Port)), from)
 		set("mysql.password_file", mysqlPasswordPath(p), from)
 	}
 	if p.Servers.MongoDB && !v.Has("mongodb.uri", "mongodb.uri_file") {
@@ -109,12 +109,4 @@ func (s *Site) Needs(h inventory.Host, p program.Program) []string {
 	// The error is ignored: roles fill in what is missing, and faults are reported there.
 	read, _ := given.Read(p)
 	return read.Packages
-}
-
-// seen is the address at which a host reaches another one.
-func seen(from, to inventory.Host) string {
-	if from.Name == to.Name {
-		return "127.0.0.1"
-	}
-	return to.Address
 }

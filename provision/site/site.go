@@ -39,6 +39,9 @@ type Options struct {
 	Renew  time.Time
 	Getenv func(string) string
 	Masker *secret.Masker
+	// Resolve returns the address to which SSH connects for a host: that of ssh_config, if its address
+	// is a name in it. Nil: the host's address.
+	Resolve func(inventory.Host) string
 	// Visit does something on a host that need not be part of the run.
 	Visit func(ctx context.Context, h inventory.Host, do func(host.Host) error) error
 }

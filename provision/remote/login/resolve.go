@@ -230,3 +230,17 @@ func (c *sshConfig) all(alias, key string) []string {
 	}
 	return all
 }
+
+// Address returns the address to which a host's name leads, by ssh_config; the name itself if that
+// cannot be read, which a login then reports.
+func (d *Dialer) Address(h inventory.Host) string {
+	config, err := d.config()
+	if err != nil {
+		return h.Address
+	}
+	t, _, err := d.resolve(config, inventory.Hop{User: h.User, Host: h.Address, Port: h.Port}, h.Login)
+	if err != nil {
+		return h.Address
+	}
+	return t.address
+}
