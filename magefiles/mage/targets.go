@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,10 +37,34 @@ func (t *targets) find(name string) (*parse.Function, error) {
 		names = append(names, alias)
 	}
 	hint := "go tool mage -l lists the targets"
-	if near := nearest(name, names); near != "" {
+	if near := orList(t.havingWord(name)); near != "" {
+		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
+	} else if near := nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 	}
 	return nil, fmt.Errorf("there is no target %s\nhint: %s", name, hint)
+}
+
+// havingWord returns the targets of which a word is one part: those of a namespace, or the same verb in
+// several, such as status.
+func (t *targets) havingWord(word string) []string {
+	var having []string
+	for _, f := range t.funcs {
+		name := t.shown(f)
+		if parts := strings.Split(name, ":"); len(parts) > 1 && slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, word) }) {
+			having = append(having, name)
+		}
+	}
+	slices.Sort(having)
+	return having
+}
+
+// orList joins words for people: a, b or c.
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
 // shown returns a target's name as mage lists it: bitmap:writebackStart.

@@ -41,6 +41,40 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
+// A host that accepts no keys is not said to have met an operator without one.
+func TestAHostThatAcceptsNoKeys(t *testing.T) {
+	t.Parallel()
+	m := newMe(t)
+	s := newServer(t, "PubkeyAuthentication no\nKbdInteractiveAuthentication yes\n")
+	m.knows(t, s.address(), s.host.PublicKey())
+	_, err := m.dial(t, hostOf(s))
+	f := faultOf(t, err, login.Auth, "no key, as the host accepts none", "hint: let its sshd accept keys; or set URIFILTER_SSH_PASSWORD")
+	if strings.Contains(f.Error(), "there is none") {
+		t.Error(err)
+	}
+}
+
+// The call of ssh that an error shows can be pasted, whatever the port.
+func TestTheCallThatIsShownWorks(t *testing.T) {
+	t.Parallel()
+	ssh, err := exec.LookPath("ssh")
+	if err != nil {
+		t.Skip("ssh is not installed")
+	}
+	m := newMe(t)
+	s := newServer(t, "", m.key.PublicKey())
+	m.knows(t, s.address(), s.host.PublicKey())
+	h := hostOf(s)
+	h.IdentityFile, h.KnownHosts = m.file("id_ed25519"), m.file("known_hosts")
+	call := m.mustDial(t, h).link.Target().Call("exit 7")
+	call, is := strings.CutPrefix(call, "ssh ")
+	cmd := exec.Command("sh", "-c", ssh+" -F none -o BatchMode=yes "+call)
+	out, err := cmd.CombinedOutput()
+	if !is || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("%s: %v\n%s", call, err, out)
+	}
+}
+
 // The thousands of hashes that open a key take too long under the race detector, and share no memory.
 func TestNoRacePassphrase(t *testing.T) {
 	t.Parallel()

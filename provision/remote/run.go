@@ -256,8 +256,8 @@ func (r *running) notBegun(code int) error {
 	if r.as.user != "" {
 		return fmt.Errorf("%s: run as %s: exit code %d: %s", r.conn.Name(), r.as.user, code, lastOf(said))
 	}
-	return fmt.Errorf("%s: the login %s runs no commands: exit code %d: %s\nhint: see what this says: ssh %s true",
-		r.conn.Name(), r.conn.Target(), code, lastOf(said), r.conn.Target())
+	return fmt.Errorf("%s: the login %s runs no commands: exit code %d: %s\nhint: see what this says: %s",
+		r.conn.Name(), r.conn.Target(), code, lastOf(said), r.conn.link.Target().Call("true"))
 }
 
 // lastOf returns the last line of a text.

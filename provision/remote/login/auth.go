@@ -26,6 +26,7 @@ type login struct {
 	t        Target
 	patience *patience
 
+	asked      bool     // the host accepts keys, and was offered ours
 	tried      []string // keys
 	signed     string   // the key that was signed with last
 	local      error    // why keys or passwords could not be had
@@ -47,6 +48,7 @@ func (l *login) methods(ctx context.Context, how Ways) []ssh.AuthMethod {
 
 func (l *login) keys(ctx context.Context) ([]ssh.Signer, error) {
 	var signers []ssh.Signer
+	l.asked = true
 	defer l.patience.pause()()
 	found, err := l.d.keys(ctx, l.t)
 	if err != nil {
@@ -145,9 +147,14 @@ func (l *login) promptFor(ctx context.Context, question string) (string, error) 
 func (l *login) fault(err error) *Fault {
 	f := &Fault{Kind: Auth, Target: l.t.String(), Err: err}
 	var tried []string
-	if len(l.tried) > 0 {
+	switch {
+	case len(l.tried) > 0:
 		tried = append(tried, "the keys of "+strings.Join(l.tried, ", "))
-	} else {
+	case !l.asked:
+		tried = append(tried, "no key, as the host accepts none (PubkeyAuthentication and AuthenticationMethods in its sshd_config)")
+	case l.local != nil:
+		tried = append(tried, "no key")
+	default:
 		tried = append(tried, "no key, as there is none")
 	}
 	if l.passworded {
@@ -160,6 +167,8 @@ func (l *login) fault(err error) *Fault {
 	}
 	f.Hint = fmt.Sprintf("`go tool mage ssh:setup -hosts=%s` puts a key of yours there; or name one in identity_file; or set %s", l.t.name, l.t.passwordEnv)
 	switch {
+	case !l.asked:
+		f.Hint = fmt.Sprintf("let its sshd accept keys; or set %s", l.t.passwordEnv)
 	case strings.Contains(err.Error(), "Too many authentication failures"):
 		f.Text = fmt.Sprintf("hung up after too many keys that it does not know: %s", strings.Join(l.tried, ", "))
 		f.Hint = "name the right one in identity_file of the inventory, or set IdentitiesOnly yes in ~/.ssh/config"

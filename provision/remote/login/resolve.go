@@ -22,6 +22,8 @@ type Target struct {
 	name          string // of the host in the inventory, or the bastion's as it was written
 	user, address string
 	port          int
+	jump          []string // the machines on the way, as ssh -J takes them
+	ownKnown      string   // the file of known hosts that the inventory names; "": ssh's own
 
 	files    []string // private keys that somebody named, in their order
 	must     []string // those of files that must exist
@@ -40,6 +42,24 @@ func (t Target) SudoEnv() string { return t.sudoEnv }
 
 func (t Target) hostport() string { return net.JoinHostPort(t.address, strconv.Itoa(t.port)) }
 func (t Target) String() string   { return t.user + "@" + t.hostport() }
+
+// Call returns the call of ssh that runs a command there, for people to paste.
+func (t Target) Call(command string) string {
+	call := "ssh "
+	if t.port != 22 {
+		call += fmt.Sprintf("-p %d ", t.port)
+	}
+	for _, file := range t.must {
+		call += "-i " + QuoteArg(file) + " "
+	}
+	if t.ownKnown != "" {
+		call += "-o UserKnownHostsFile=" + QuoteArg(t.ownKnown) + " "
+	}
+	if len(t.jump) > 0 {
+		call += "-J " + strings.Join(t.jump, ",") + " "
+	}
+	return call + QuoteArg(t.user+"@"+t.address) + " " + command
+}
 
 // mostHops bounds a chain, which a circle in ssh_config could make endless.
 const mostHops = 8
@@ -80,6 +100,10 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 			}
 		}
 		chain, jump = append(way, chain...), next
+	}
+	last := &chain[len(chain)-1]
+	for _, hop := range chain[:len(chain)-1] {
+		last.jump = append(last.jump, hop.String())
 	}
 	return chain, nil
 }
@@ -129,7 +153,7 @@ func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Lo
 	if alias := config.firstValue(alias, "HostKeyAlias"); alias != "" {
 		t.keyName = net.JoinHostPort(alias, "22")
 	}
-	t.known = d.knownFiles(config, alias, login.KnownHosts, expand)
+	t.known, t.ownKnown = d.knownFiles(config, alias, login.KnownHosts, expand), login.KnownHosts
 	if text := config.firstValue(alias, "ProxyJump"); text != "" && !strings.EqualFold(text, "none") {
 		if err := jump.UnmarshalText([]byte(text)); err != nil {
 			return t, nil, fmt.Errorf("%s: ProxyJump: %w", config.names(), err)
