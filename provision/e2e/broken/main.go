@@ -115,6 +115,9 @@ func forget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
+	if r.Method == http.MethodPut { // the filter of the check is made
+		return
+	}
 	_, list, _ := strings.Cut(string(body), `"uri_list":`)
 	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
 }
@@ -126,6 +129,9 @@ func remember(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
+	if r.Method == http.MethodPut {
+		return
+	}
 	_, list, _ := strings.Cut(string(body), `"uri_list":`)
 	if _, known := seen.LoadOrStore(list, true); known {
 		list = "[]}"

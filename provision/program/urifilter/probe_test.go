@@ -3,113 +3,113 @@ package urifilter
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/program"
-	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// answers is a daemon that accepts only filter requests.
-type answers struct {
-	t      *testing.T
-	filter string
-	say    func(item string) program.Answer
+// daemon is one that answers as a test wants, and remembers what it was called for.
+type daemon struct {
+	make  program.Answer // to the call that makes a filter
+	say   func(item string) program.Answer
+	calls []string // method, path and filter of each
 }
 
-func (a answers) Host() string { return "web1" }
+func (*daemon) Host() string { return "web1" }
 
-func (a answers) Call(_ context.Context, method, path, body string) (program.Answer, error) {
+func (d *daemon) Call(_ context.Context, method, path, body string) (program.Answer, error) {
+	if method == http.MethodPut {
+		d.calls = append(d.calls, method+" "+path+" "+body)
+		return d.make, nil
+	}
 	var call struct {
 		Filter string   `json:"filter_typeid"`
 		Items  []string `json:"uri_list"`
 	}
-	if err := json.Unmarshal([]byte(body), &call); err != nil || method != http.MethodPost || path != "/api/v1/filter" || call.Filter != a.filter || len(call.Items) != 1 {
-		a.t.Errorf("unexpected call: %s %s %s", method, path, body)
+	if err := json.Unmarshal([]byte(body), &call); err != nil || len(call.Items) != 1 {
+		return program.Answer{}, fmt.Errorf("unexpected call: %s %s %s", method, path, body)
 	}
-	return a.say(call.Items[0]), nil
+	d.calls = append(d.calls, method+" "+path+" "+call.Filter)
+	return d.say(call.Items[0]), nil
 }
 
-// TestWhatFilterIsProbed: a healthy daemon must not be taken for one that fails because none of its filters accepts a plain item.
-func TestWhatFilterIsProbed(t *testing.T) {
-	t.Parallel()
-	for settings, want := range map[string]string{
-		"":                             "",
-		"{name: texts, kind: simhash}": "",
-		"{name: times, kind: timing}":  "",
-		"{name: times, kind: timing, expire: 1h}":                                              "times",
-		"{name: texts, kind: simhash}, {name: times, kind: timing}, {name: jobs, kind: exact}": "jobs",
-		"{name: jobs, kind: exact}, {name: more, kind: exact}, {name: uri}, {name: uri2}":      "uri",
-	} {
-		c, err := configs.Parse("test", []byte("filters: ["+settings+"]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Validate(); err != nil {
-			t.Error(err)
-		}
-		if got := probed(c); got != want {
-			t.Errorf("%s: %q, want %q", settings, got, want)
-		}
-	}
-}
-
+// A check leaves nothing in the filters of users: it has one of its own, in which items expire, and
+// where it cannot have one it only checks.
 func TestWhatADaemonIsAsked(t *testing.T) {
 	t.Parallel()
 	isNew := func(item string) program.Answer {
 		return program.Answer{Status: 200, Body: `{"uri_list":["` + item + `"],"total":1}`}
 	}
 	seen := program.Answer{Status: 200, Body: `{"uri_list":[],"total":1}`}
+	const made, asked, checked = `PUT /api/v1/filters/toolkit-probe {"kind":"timing","expire":60}`, "POST /api/v1/filter toolkit-probe", "POST /api/v1/check uri"
+	refused := func(status int) program.Answer { return program.Answer{Status: status, Body: "no"} }
 	for name, c := range map[string]struct {
-		say     func(calls int, item string) program.Answer
-		want    string
-		warning string
+		make  program.Answer
+		say   func(calls int, item string) program.Answer
+		want  string
+		calls []string
 	}{
 		"it remembers": {say: func(calls int, item string) program.Answer {
-			if calls%2 == 1 {
+			if calls == 1 {
 				return isNew(item)
 			}
 			return seen
-		}},
+		}, calls: []string{made, asked, asked}},
 		"one item is taken for seen": {say: func(calls int, item string) program.Answer {
 			if calls == 2 {
 				return isNew(item)
 			}
 			return seen
-		}},
+		}, calls: []string{made, asked, asked, asked}},
 		"it forgets":     {say: func(_ int, item string) program.Answer { return isNew(item) }, want: "the same item as new twice"},
 		"all is seen":    {say: func(int, string) program.Answer { return seen }, want: "three random items as seen\nhint: "},
 		"something else": {say: func(int, string) program.Answer { return program.Answer{Status: 200, Body: "hello"} }, want: "not an answer of urifilter: hello"},
-		"it fails":       {say: func(int, string) program.Answer { return program.Answer{Status: 500, Body: "x\ny"} }, want: "POST /api/v1/filter: 500 Internal Server Error: x y"},
-		"it has no token": {say: func(int, string) program.Answer {
-			return program.Answer{Status: 401, Body: `{"error_code":"unauthorized","detail":"no token"}`}
-		}, want: "401 unauthorized: no token"},
-		"it is full": {say: func(int, string) program.Answer {
-			return program.Answer{Status: 507, Body: `{"error_code":"filter_full","detail":"at capacity"}`}
+		"it fails":       {make: program.Answer{Status: 500, Body: "x\ny"}, want: "PUT /api/v1/filters/toolkit-probe: 500 Internal Server Error: x y", calls: []string{made}},
+		"it fails later": {say: func(int, string) program.Answer { return program.Answer{Status: 500, Body: "x\ny"} }, want: "POST /api/v1/filter: 500 Internal Server Error: x y"},
+		"it has no token": {
+			make: program.Answer{Status: 401, Body: `{"error_code":"unauthorized","detail":"no token"}`},
+			want: "401 unauthorized: no token", calls: []string{made},
 		},
-			warning: "filter uri refuses new items: POST /api/v1/filter: 507 filter_full: at capacity"},
+		"no room for a filter": {make: refused(507), say: func(int, string) program.Answer { return program.Answer{Status: 200, Body: `{"new":[true]}`} }, calls: []string{made, checked}},
+		"the name is taken": {make: refused(409), say: func(calls int, _ string) program.Answer {
+			return program.Answer{Status: 200, Body: fmt.Sprintf(`{"new":[%v]}`, calls == 3)}
+		}, calls: []string{made, checked, checked, checked}},
+		"a full filter": {make: refused(403), say: func(int, string) program.Answer { return program.Answer{Status: 200, Body: `{"new":[false]}`} }, want: "three random items as seen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := Program().Parse("test", []byte("filters: [{id: 2, name: ip, kind: timing}, {id: 1, name: uri}]\n"))
+			s, err := Program().Parse("test", []byte("filters: [{id: 2, name: texts, kind: simhash}, {id: 1, name: uri}]\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			calls, warned := 0, ""
-			ctx := step.WithVoice(t.Context(), func(text string, warning bool) {
-				if warning {
-					warned = text
-				}
-			})
-			err = s.Ask(ctx, answers{t, "uri", func(item string) program.Answer {
+			d := &daemon{make: c.make}
+			if d.make.Status == 0 {
+				d.make = program.Answer{Status: 201, Body: "{}"}
+			}
+			calls := 0
+			d.say = func(item string) program.Answer {
 				calls++
 				return c.say(calls, item)
-			}})
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || warned != c.warning {
-				t.Errorf("%v, warned %q; want %q, %q", err, warned, c.want, c.warning)
+			}
+			err = s.Ask(t.Context(), d)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+			if c.calls != nil && !slices.Equal(d.calls, c.calls) {
+				t.Errorf("calls %q, want %q", d.calls, c.calls)
 			}
 		})
+	}
+	// A daemon without a filter of plain items is asked in its own way too.
+	s, err := Program().Parse("test", []byte("filters: [{name: texts, kind: simhash}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ask(t.Context(), &daemon{make: refused(422)}); err != nil {
+		t.Error(err)
 	}
 }

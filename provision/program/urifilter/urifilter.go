@@ -37,28 +37,21 @@ func parse(name string, text []byte) (program.Settings, error) {
 	for _, spec := range c.Specs() {
 		s.BitMaps = append(s.BitMaps, spec.Name)
 	}
-	if filter := probed(c); filter != "" {
-		s.Ask = func(ctx context.Context, d program.Daemon) error { return askFilter(ctx, d, filter) }
-		s.AskOnHost = func(ctx context.Context, h host.Host, path, token string) error {
-			return probe(ctx, h.Name(), askOnHost(h, path, c.URL(), filter, token))
-		}
+	filter := plain(c)
+	s.Ask = func(ctx context.Context, d program.Daemon) error { return prove(ctx, d.Host(), overHTTP{d}, filter) }
+	s.AskOnHost = func(ctx context.Context, h host.Host, path, token string) error {
+		return prove(ctx, h.Name(), onHost{h, path, c.URL(), token}, filter)
 	}
 	return s, nil
 }
 
-// probed returns the filter that a probe asks: the first one of fixed size, because one more
-// item in it does not matter; without one, the first that accepts items of which the call says
-// nothing else. "": there is none, so it is enough that the daemon is ready.
-func probed(c configs.Config) (name string) {
+// plain returns the first filter of plain items, which a daemon is asked about that makes none for a
+// check; "": there is none.
+func plain(c configs.Config) string {
 	for _, s := range c.Specs() {
-		kind, _ := configs.KindOf(s.Kind)
-		if kind.Fixed {
+		if kind, _ := configs.KindOf(s.Kind); !kind.Texts {
 			return s.Name
 		}
-		e, expires := s.Params.(configs.Expiring)
-		if name == "" && !kind.Texts && (!expires || e.ExpireAfter() > 0) {
-			name = s.Name
-		}
 	}
-	return name
+	return ""
 }
