@@ -2,11 +2,14 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/release"
 	"github.com/cr-clawer/urifilter/provision/rollout"
 	"github.com/cr-clawer/urifilter/provision/service"
@@ -39,12 +42,49 @@ func (t *Toolkit) Restart(ctx context.Context) error {
 }
 
 // Rollback makes another release current and restarts: version is its id or a prefix of it; "": the
-// last healthy one. Every host must have the release before any is changed.
+// last healthy one. It is one release for all hosts, and every host must have it before any is changed.
 func (t *Toolkit) Rollback(ctx context.Context, version string) error {
 	t.noteFlags("version", version)
+	hosts, err := t.daemonHosts()
+	if err != nil {
+		return err
+	}
+	lists := t.listings(ctx, hosts)
+	to, differ, err := release.Agree(lists, version)
+	if differ != "" && err == nil {
+		t.say("", fmt.Sprintf("the hosts differ: %s; all of them go to one release", differ))
+	}
 	return t.daemons(ctx, t.ofDaemon("rollback"), true, (*rollout.Instance).Rollback, func(i *rollout.Instance, j *fleet.Job) {
-		j.Preflight = append(j.Preflight, i.Find(version))
+		j.Preflight = append(j.Preflight, i.Find(func(name string) (release.Manifest, error) {
+			if _, asked := lists[name]; !asked && err == nil {
+				return release.Manifest{}, errors.New("it was not reached when the hosts were asked for their releases\nhint: the same command again")
+			}
+			return to[name], err
+		}))
 	})
+}
+
+// listings asks hosts for their releases. Those that cannot be reached are missing: the run that
+// follows reports them.
+func (t *Toolkit) listings(ctx context.Context, hosts []inventory.Host) map[string]release.Listing {
+	var mu sync.Mutex
+	lists := map[string]release.Listing{}
+	var all sync.WaitGroup
+	for _, h := range hosts {
+		all.Go(func() {
+			_ = t.visit(ctx, h, func(at host.Host) error {
+				list, err := release.At(t.program.Root(), t.program.Name).List(ctx, at)
+				if err == nil {
+					mu.Lock()
+					lists[h.Name] = list
+					mu.Unlock()
+				}
+				return err
+			})
+		})
+	}
+	all.Wait()
+	return lists
 }
 
 // Releases lists the releases on hosts.

@@ -162,14 +162,10 @@ func (i *Instance) PushSettings(ctx context.Context, h host.Host) ([]step.Step, 
 	return append(steps, i.start()...), nil
 }
 
-// Find is the preflight of a rollback to a version; "": the release that was last healthy.
-func (i *Instance) Find(version string) step.Proof {
+// Find is the preflight of a rollback. agreed returns the release that all hosts go to.
+func (i *Instance) Find(agreed func(name string) (release.Manifest, error)) step.Proof {
 	return step.NewProof("release: find", func(ctx context.Context, h host.Host) error {
-		list, err := i.Release.Folder.List(ctx, h)
-		if err != nil {
-			return err
-		}
-		to, err := list.Target(version)
+		to, err := agreed(h.Name())
 		i.target = to.ID
 		if errors.Is(err, release.ErrNoPrevious) {
 			return i.hint(err, "`go tool mage %s:releases` lists what is there; -version=ID also takes one that was never healthy")
