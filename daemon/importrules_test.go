@@ -52,7 +52,7 @@ func rules() []rule {
 		room("table", "bloom", "poisson"),
 		room("timing", "table", "bloom", "poisson"),
 		room("durable"),
-		{folder: "daemon/internal/simhash", ours: in("poisson"), onlyModules: []string{"github.com/zeebo/xxh3"}},
+		{folder: "daemon/internal/filter/simhash", ours: in("poisson"), onlyModules: []string{"github.com/zeebo/xxh3"}},
 		room("sniff"),
 		room("journal", "bloom", "durable"),
 		room("items", "bloom"),

@@ -20,7 +20,7 @@ import (
 // mayNameKinds are the files that may: the kinds themselves, and what is there for tests and
 // measurements.
 var mayNameKinds = []string{
-	"configs/kind", "daemon/internal/kinds/",
+	"configs/kind", "daemon/internal/filter/kinds/",
 	"daemon/bench/", "daemon/internal/apitest/", "daemon/internal/chaos/", "daemon/internal/storetest/", "client/clienttest/",
 }
 
@@ -34,7 +34,7 @@ var mayExplainKinds = []string{
 
 // ofKinds are the packages of single kinds: the memory, in one store or another, of their filters.
 var ofKinds = []string{
-	module + "/daemon/internal/kinds/", module + "/daemon/internal/bloom", module + "/daemon/internal/timing", module + "/daemon/internal/simhash",
+	module + "/daemon/internal/filter/kinds/", module + "/daemon/internal/filter/bloom", module + "/daemon/internal/filter/timing", module + "/daemon/internal/filter/simhash",
 	module + "/daemon/internal/redisstore/bitmap", module + "/daemon/internal/redisstore/timed", module + "/daemon/internal/redisstore/exact",
 }
 
@@ -219,7 +219,7 @@ func TestNobodyNamesKindsBites(t *testing.T) {
 import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/timed"
-	alias "github.com/cr-clawer/urifilter/daemon/internal/kinds/bloom"
+	alias "github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/bloom"
 	"bloom"
 )
 func f(s spec) {

@@ -157,8 +157,8 @@ func buildWithKind(t *testing.T) string {
 	}
 	tmp := t.TempDir()
 	overlay := map[string]string{
-		filepath.Join(root, "daemon/internal/kinds/alwaysnew/alwaysnew.go"): filepath.Join(root, "daemon/testdata/alwaysnew/alwaysnew.go"),
-		filepath.Join(root, "configs/kindalwaysnew.go"):                     filepath.Join(root, "daemon/testdata/alwaysnew/configs/kindalwaysnew.go"),
+		filepath.Join(root, "daemon/internal/filter/kinds/alwaysnew/alwaysnew.go"): filepath.Join(root, "daemon/testdata/alwaysnew/alwaysnew.go"),
+		filepath.Join(root, "configs/kindalwaysnew.go"):                            filepath.Join(root, "daemon/testdata/alwaysnew/configs/kindalwaysnew.go"),
 	}
 	change := func(name string, lines ...[2]string) {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -176,8 +176,8 @@ func buildWithKind(t *testing.T) string {
 		write(t, path, changed)
 		overlay[filepath.Join(root, name)] = path
 	}
-	change("daemon/internal/kinds/kinds.go",
-		[2]string{"import (\n", "\t\"github.com/cr-clawer/urifilter/daemon/internal/kinds/alwaysnew\"\n"},
+	change("daemon/internal/filter/kinds/kinds.go",
+		[2]string{"import (\n", "\t\"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/alwaysnew\"\n"},
 		[2]string{"\t\ttiming.Kind(),\n", "\t\talwaysnew.Kind(),\n"})
 	change("configs/kind.go",
 		[2]string{"\t\ttimingKind(),\n", "\t\talwaysNewKind(),\n"})

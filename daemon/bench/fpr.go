@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
 )

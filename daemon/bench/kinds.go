@@ -9,11 +9,11 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/kind"
-	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
-	"github.com/cr-clawer/urifilter/daemon/internal/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 )
 
 // kindsInMemory measures the kinds of filters, which share everything but the memory, in process.

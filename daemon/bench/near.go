@@ -14,7 +14,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
-	"github.com/cr-clawer/urifilter/daemon/internal/simhash"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/simhash"
 )
 
 // texts measures the kind that is asked about texts: fingerprints, look-ups, and over HTTP.

@@ -25,11 +25,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
-	"github.com/cr-clawer/urifilter/daemon/internal/tally"
 )
 
 // Options says what a Server serves, and within which limits.

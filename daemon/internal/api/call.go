@@ -12,8 +12,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/pace"
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"

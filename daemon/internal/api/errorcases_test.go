@@ -8,7 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 )
 
 // judgement is one of the operations on a batch.

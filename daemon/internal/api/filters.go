@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/filterjson"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 )
 
 // near compares documents. Remembering them needs a different scope than only comparing them. The

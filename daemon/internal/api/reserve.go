@@ -3,8 +3,8 @@ package api
 import (
 	"strconv"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 )
 
 func (c *call) reserve() error {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 )
 
 // Calls with invalid=skip (a member or parameter) are told which items were skipped: in the

@@ -12,8 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/api/coding"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // The victim is this test's binary, which writes back until it is killed.

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // noteTimeout bounds the time to note an error in the archive, which may itself be what failed.

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // Link gives access to an archive that may not be reachable yet: it opens the archive when that

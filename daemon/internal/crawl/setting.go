@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
 // Setting says how to crawl. It is saved in the folder, so that the crawl continues as it began.

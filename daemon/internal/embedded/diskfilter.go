@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
-	"github.com/cr-clawer/urifilter/daemon/internal/kind"
 )
 
 // diskFilter is one filter of any kind: its memory, a file of the memory, and a journal of

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // mergeName is the file of stripes that are to be merged; a start removes it.

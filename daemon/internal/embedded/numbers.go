@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // numbersName is the file in the data directory that has the highest id given to a filter

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 var _ engine.Quarantiner = (*Store)(nil)

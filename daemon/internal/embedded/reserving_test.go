@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 

@@ -15,13 +15,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
-	"github.com/cr-clawer/urifilter/daemon/internal/kind"
-	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
-	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 const (

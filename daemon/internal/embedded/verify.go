@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
-	"github.com/cr-clawer/urifilter/daemon/internal/kind"
-	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
-	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 // Finding is what Verify saw of one filter.

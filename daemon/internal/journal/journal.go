@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // Sync says when an appended key is durable.

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 func key(i int) bloom.Hash { return bloom.Hash{Hi: uint64(i) + 1, Lo: ^uint64(i)} }

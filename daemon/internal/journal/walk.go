@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // walk goes through the bytes of one segment and applies its records.

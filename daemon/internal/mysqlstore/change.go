@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // Create implements engine.Store. If another daemon was quicker with the same parameters, the

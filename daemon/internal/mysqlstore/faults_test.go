@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"

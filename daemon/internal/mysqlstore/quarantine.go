@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // A filter whose table is missing or not ours, or whose kind is unknown here, is in quarantine:

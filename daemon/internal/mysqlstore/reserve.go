@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/rowkey"
 )

@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // Config of a store.

@@ -12,12 +12,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 // known is what must hold at a cut.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // texts lets a filter of documents be asked about keys, as the other filters are: a key stands for

@@ -8,9 +8,9 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
-	"github.com/cr-clawer/urifilter/daemon/internal/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 

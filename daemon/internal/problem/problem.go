@@ -8,7 +8,7 @@ package problem
 import (
 	"net/http"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"

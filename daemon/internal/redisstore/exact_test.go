@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/footprint"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // The engine reaches the registry through the store.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"

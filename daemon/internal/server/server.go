@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // A filter that grows keeps its error rate at ten times its capacity, forgets nothing over a

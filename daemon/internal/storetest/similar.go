@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // withItems returns a set that accepts keys, so that the suite can run on sets that accept

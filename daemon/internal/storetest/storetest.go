@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
 // Opener makes stores for one test.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"io"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/sniff"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
-	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
 )
 
 // Lines is a stream of lines whose first bytes are checked: otherwise the lines of a packed or

@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/canonical"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
 // lines is an output in memory, which is cut to its committed length.

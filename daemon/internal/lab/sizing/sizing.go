@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/kind"
-	"github.com/cr-clawer/urifilter/daemon/internal/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/footprint"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // Bytes is more than a key takes in a statement.

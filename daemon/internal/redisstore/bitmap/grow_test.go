@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
-	"github.com/cr-clawer/urifilter/daemon/internal/table"
 )
 
 // keptFor is how long at least the mirror keeps what was accepted here: longer than a Redis that

@@ -6,11 +6,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
-	"github.com/cr-clawer/urifilter/daemon/internal/table"
 )
 
 // Lay implements filter.Filter.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/leases"

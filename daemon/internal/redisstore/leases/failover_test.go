@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"

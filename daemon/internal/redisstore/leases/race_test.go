@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"

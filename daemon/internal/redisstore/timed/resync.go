@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
-	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 // Resend puts the items of the mirror into Redis, each for the rest of the time for which it

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
-	"github.com/cr-clawer/urifilter/daemon/internal/timing"
 )
 
 // Set is a filter of the kind timing. Each item is a key in Redis that expires there, by the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/rates"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/load"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"

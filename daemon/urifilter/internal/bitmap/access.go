@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/durable"
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )

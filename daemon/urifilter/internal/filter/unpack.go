@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/sniff"
 )
 
 // unpacked reads the text of a source: that in a gzip or zstd file, and none of a file that does

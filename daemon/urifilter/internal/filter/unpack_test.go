@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
-	"github.com/cr-clawer/urifilter/daemon/internal/sniff"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/sniff"
 )
 
 func gzipped(t *testing.T, text string) string {

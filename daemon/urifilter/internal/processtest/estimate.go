@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // URICapacity is the capacity of the filter uri in the tests that compare its estimate with

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"

@@ -1,0 +1,249 @@
+// Package batch does what every front end needs for a batch of items: it finds the filter,
+// determines how long new items are remembered, hashes the items, asks the store which of them
+// are new, and counts. HTTP calls it; other protocols should call it too.
+//
+// It reads no request and writes no answer, and knows nothing of tokens.
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+)
+
+// Op is what is done with the items of a batch.
+type Op uint8
+
+const (
+	Add     Op = iota // new items are remembered
+	Check             // nothing is remembered
+	Forget            // seen items are new again
+	Reserve           // new items are given to the caller for a while
+	Commit            // items of a reservation are remembered
+	Release           // items of a reservation are new again
+
+	// For documents, see Judge.Near; only Observe receives these.
+	Near // documents are compared and remembered
+	Look // documents are compared
+)
+
+// Judge judges batches against the filters of an engine. It is safe for concurrent use.
+type Judge struct {
+	Engine *engine.Engine
+	// Observe is called for each batch that the store was asked about, with the time that this
+	// took and, if err is nil, with what became of the items.
+	Observe func(op Op, f *engine.Filter, took time.Duration, n Counts, err error)
+}
+
+// Counts is what became of the items of a batch.
+type Counts struct {
+	All int
+	// Changed counts the items that were new, for Add, Check and Reserve, or that were
+	// forgotten, committed or released.
+	Changed int
+	// Others counts the items that others had: for Reserve, reserved; for Commit and Release, lost.
+	Others int
+}
+
+// Expire is how long a call wants its new items to be remembered.
+type Expire struct {
+	Seconds float64
+	Given   bool // false: the call says nothing
+}
+
+// Batch has the batches of one call to one filter, one after another. A Batch that is reused
+// allocates nothing for batches of the same size. It is not safe for concurrent use.
+type Batch struct {
+	Filter *engine.Filter
+	// Fresh tells for each item of the last batch whether it is new; of equal items only the
+	// first is. After Commit and Release it tells which items are lost.
+	Fresh []bool
+	Counts
+	// Terms are those of Reserve, Commit and Release, set before Begin.
+	Terms Terms
+	// Over is, after a batch, the false-positive ratio of a filter that holds more items than
+	// it was made for; 0: it does not.
+	Over float64
+
+	op     Op
+	expire time.Duration // of the items that are new; 0: that of the filter
+	keys   []bloom.Hash
+	uris   canonical.Canonicalizer
+	uri    []byte
+}
+
+// ExpireError is returned for an expiry that a filter's items cannot have.
+type ExpireError struct {
+	Reason ExpireReason
+	Msg    string
+}
+
+// ExpireReason is what is wrong with an expiry.
+type ExpireReason uint8
+
+const (
+	ExpireNotSupported ExpireReason = iota // items of the filter's kind do not expire
+	ExpireMissing                          // neither filter nor call says when
+	ExpireInvalid                          // items cannot have it
+)
+
+func (e *ExpireError) Error() string { return e.Msg }
+
+// DroppedError is returned for a filter that was dropped, and re-created, during a call.
+type DroppedError struct{ Filter string }
+
+func (e *DroppedError) Error() string {
+	return fmt.Sprintf("filter %s was dropped while the request ran", e.Filter)
+}
+
+// Begin prepares b for the batches of a call to the filter ref, a name or an id in decimal. It
+// returns the errors of Engine.Lookup and Filter.TakesItems, an *ExpireError, for Forget the
+// error of Filter.Forgetful, and for Reserve, Commit and Release that of Filter.Reserving, a
+// *LeaseError, or an error that wraps engine.ErrNoReservation.
+func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
+	b.op, b.Over = op, 0
+	if b.Filter, err = j.Engine.Lookup(ref); err != nil {
+		return err
+	}
+	if err := b.Filter.TakesItems(); err != nil {
+		return err
+	}
+	switch op {
+	case Forget:
+		_, err = b.Filter.Forgetful()
+	case Reserve, Commit, Release:
+		err = b.Terms.settle(op, b.Filter)
+	}
+	if err != nil {
+		return err
+	}
+	b.expire, err = expiry(b.Filter, expire, op)
+	return err
+}
+
+// End releases the filter.
+func (b *Batch) End() { b.Filter = nil }
+
+// expiry determines how long new items will be seen. It returns 0 if that is up to the filter,
+// or if the filter's kind forgets nothing. A call that remembers nothing needs no expiry, but
+// gets an error for an invalid one.
+func expiry(f *engine.Filter, asked Expire, op Op) (time.Duration, error) {
+	_, timed := f.Set.(engine.Timed)
+	switch {
+	case !timed && asked.Given:
+		return 0, &ExpireError{ExpireNotSupported, "filter " + f.Name + " is of the kind " + f.Kind}
+	case timed && asked.Given:
+		expire, err := engine.Expire(asked.Seconds)
+		if err != nil {
+			return 0, &ExpireError{ExpireInvalid, err.Error()}
+		}
+		return expire, nil
+	case timed && (op == Add || op == Commit) && f.Expire() == 0:
+		return 0, &ExpireError{ExpireMissing, "filter " + f.Name + " was made without one"}
+	}
+	return 0, nil
+}
+
+// Resume is for calls of many batches, before each batch but the first: it finds the filter as it
+// is now, since the filter may have been cleared. If the filter was dropped meanwhile, Resume
+// returns the error of Engine.Lookup or a *DroppedError.
+func (j *Judge) Resume(b *Batch) error {
+	now, err := j.Engine.Lookup(b.Filter.Name)
+	switch {
+	case err != nil:
+		return err
+	case now.Life() != b.Filter.Life():
+		return &DroppedError{b.Filter.Name}
+	}
+	b.Filter = now
+	return nil
+}
+
+// Judge finds out which items of a list are new, and leaves the answer in b.Fresh. With Forget it
+// forgets the items, and returns how many of them were seen; Reserve, Commit and Release do what
+// engine.Reserving says. If the filter is cleared meanwhile, Judge uses the cleared filter, whose
+// keys are different. It returns the errors of the engine's Set. If the filter was dropped
+// meanwhile, it returns the error of Engine.Lookup or a *DroppedError.
+func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, err error) {
+	n := l.Len()
+	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
+	err = j.asking(ctx, b.Filter, func(f *engine.Filter) error {
+		b.hash(l, f)
+		if err := j.apply(ctx, b, f); err != nil {
+			return err
+		}
+		added := 0
+		if b.op == Add {
+			added = b.Changed
+		}
+		b.Over, _ = f.OverCapacity(added)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return b.Changed, nil
+}
+
+// asking calls ask with a filter, and with the one that takes its place if it is cleared
+// meanwhile. It returns the error of ask. If the filter was dropped meanwhile, it returns the
+// error of Engine.Lookup or Engine.Successor, or a *DroppedError.
+func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.Filter) error) error {
+	for {
+		err := ask(f)
+		if err == nil {
+			return nil
+		}
+		now, lookup := j.Engine.Lookup(f.Name)
+		var ended *engine.UnknownFilterError
+		if now == f && errors.As(err, &ended) {
+			now, lookup = j.Engine.Successor(ctx, f)
+		}
+		switch {
+		case now == f:
+			return err
+		case lookup != nil:
+			return lookup
+		case now.Life() != f.Life():
+			return &DroppedError{f.Name}
+		case !errors.As(err, &ended):
+			return err
+		}
+		f = now
+	}
+}
+
+func (j *Judge) apply(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
+	start := time.Now()
+	b.Counts = Counts{All: len(b.keys)}
+	switch b.op {
+	case Forget:
+		set, lacks := f.Forgetful()
+		if lacks != nil {
+			return lacks
+		}
+		b.Changed, err = set.Forget(ctx, b.keys)
+	case Check:
+		err = f.Has(ctx, b.keys, b.Fresh)
+		for _, is := range b.Fresh {
+			if is {
+				b.Changed++
+			}
+		}
+	case Reserve:
+		err = b.reserve(ctx, f)
+	case Commit, Release:
+		err = b.settle(ctx, f)
+	default:
+		b.Changed, err = f.Add(ctx, b.keys, b.expire, b.Fresh)
+	}
+	j.Observe(b.op, f, time.Since(start), b.Counts, err)
+	return err
+}

@@ -1,0 +1,166 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+)
+
+// A filter of the settings without an id gets one, however it comes to be made.
+func TestFiltersOfTheSettingsWithoutAnID(t *testing.T) {
+	other := spec(0, "uri")
+	other.Params = configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+	for name, prepare := range map[string]func(a *shelf, s *engine.Settings) error{
+		"neither store nor archive has it": func(*shelf, *engine.Settings) error { return nil },
+		"the archive cannot be asked":      func(a *shelf, s *engine.Settings) error { a.down, s.StartEmpty = errors.New("down"), true; return nil },
+		"what the archive has is empty":    func(a *shelf, _ *engine.Settings) error { return a.put(other, header(t, 7, 1)) },
+		"the archive's has no id either":   func(a *shelf, _ *engine.Settings) error { return a.put(spec(0, "uri"), header(t, 7, 1), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newShelf()
+			s := engine.Settings{Filters: []engine.Spec{spec(0, "uri"), spec(0, "ip")}, Archive: a}
+			if err := prepare(a, &s); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			b := open(t, dir, s)
+			if err := b.Reconcile(t.Context()); a.down == nil && err != nil {
+				t.Fatal(err)
+			}
+			ids := map[int]bool{}
+			for _, f := range b.Filters() {
+				ids[f.ID] = true
+			}
+			if len(ids) != 2 || !ids[1000] || !ids[1001] {
+				t.Errorf("ids %v, want 1000 and 1001\n%s", ids, b.log)
+			}
+			b.close()
+			b = open(t, dir, s) // it is found under this id
+			if f, err := b.Lookup("uri"); err != nil || !ids[f.ID] {
+				t.Errorf("%+v, %v", f, err)
+			}
+		})
+	}
+}
+
+// The id of a filter from the archive, like any other, is never given again.
+func TestIDsOfRestoredFiltersAreNotGivenAgain(t *testing.T) {
+	a := newShelf()
+	if err := a.put(spec(1003, "pages"), header(t, 8, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, t.TempDir(), engine.Settings{Archive: a})
+	b.reconcile()
+	if err := b.Drop(t.Context(), "pages"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		f, _, err := b.Create(t.Context(), spec(0, fmt.Sprint("f", i)))
+		if err != nil || f.ID == 1003 {
+			t.Fatalf("%+v, %v", f, err)
+		}
+	}
+}
+
+// shared is a store that other daemons change too.
+type shared struct {
+	engine.Store
+	changes chan engine.Change
+	gone    map[string]bool
+	dropped func()
+}
+
+func (s *shared) Changes() <-chan engine.Change { return s.changes }
+
+func (s *shared) Holds(_ context.Context, spec engine.Spec) (bool, error) {
+	return !s.gone[spec.Name], nil
+}
+
+func (s *shared) Drop(ctx context.Context, spec engine.Spec) error {
+	err := s.Store.Drop(ctx, spec)
+	if s.dropped != nil {
+		s.dropped()
+	}
+	return err
+}
+
+// Filters that other daemons drop and make again are served in their new form, in any order of events.
+func TestFiltersThatOthersMakeAgain(t *testing.T) {
+	s := &shared{changes: make(chan engine.Change), gone: map[string]bool{}}
+	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}}, func(inner engine.Store) engine.Store {
+		s.Store = inner
+		return s
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	followed := make(chan struct{})
+	go func() {
+		b.Follow(ctx)
+		close(followed)
+	}()
+	defer func() { cancel(); <-followed }()
+	source := open(t, t.TempDir(), engine.Settings{}) // has the sets that the other daemons make
+	tell := func(id int, name string) engine.Set {
+		t.Helper()
+		f, _, err := source.Create(t.Context(), spec(id, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := source.Drop(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		s.changes <- engine.Change{Spec: f.Spec, Set: f.Set}
+		return f.Set
+	}
+	serves := func(ref string, set engine.Set) {
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+			if f, err := b.Lookup(ref); err == nil && f.Set == set || set == nil && err != nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s is not what others have made of it", ref)
+			}
+		}
+	}
+	// Made again with another id, without notice of the drop before.
+	serves("5", tell(5, "news"))
+	serves("6", tell(6, "news"))
+	serves("5", nil)
+	if n := len(b.Filters()); n != 2 {
+		t.Errorf("%d filters, want uri and news", n)
+	}
+	// Made again by another daemon before the drop here has ended.
+	var set engine.Set
+	s.dropped = func() {
+		set = tell(1, "uri")
+		serves("uri", set)
+	}
+	if err := b.Drop(t.Context(), "uri"); err != nil {
+		t.Fatal(err)
+	}
+	serves("uri", set)
+	serves("1", set)
+	// Damaged by another daemon, and dropped by it.
+	bad := engine.Quarantined{ID: 9, Name: "bad", Where: "there", Cause: errors.New("damaged")}
+	s.changes <- engine.Change{Bad: &bad}
+	s.changes <- engine.Change{} // empty; the previous change has been applied
+	if _, err := b.Lookup("9"); !errors.As(err, new(*engine.QuarantinedError)) {
+		t.Errorf("got %v, want a QuarantinedError", err)
+	}
+	s.changes <- engine.Change{Mended: &bad}
+	s.changes <- engine.Change{}
+	if _, err := b.Lookup("bad"); !errors.As(err, new(*engine.UnknownFilterError)) {
+		t.Errorf("got %v, want an UnknownFilterError", err)
+	}
+	// Dropped by another daemon without notice to this one: it is made, not found.
+	s.gone["uri"] = true
+	f, created, err := b.Create(t.Context(), spec(1, "uri"))
+	if err != nil || !created || f.Set == set {
+		t.Errorf("%+v, %v, %v: want a new filter", f, created, err)
+	}
+}

@@ -1,0 +1,259 @@
+// Package engine keeps the filters by name and id and passes batches to the store
+// that remembers them. It holds no bits itself and does not deal with HTTP.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
+)
+
+// Filter is one named filter. It is safe for concurrent use.
+type Filter struct {
+	Spec
+	Set
+	bound  configs.Bound // that of Spec
+	uris   canonical.Rule
+	life   *Life
+	warned *fullness
+	load   *load
+	most   uint64 // bytes of memory that a Growing set may use; 0: any number
+}
+
+// Engine holds the filters of one store. It is safe for concurrent use.
+type Engine struct {
+	store      Store
+	archive    Archive // nil: none
+	startEmpty bool
+	fixed      map[string]int // ids from the settings
+	most       uint64         // see Filter
+	log        *slog.Logger
+
+	mu      sync.RWMutex // guards the following; the filters guard themselves
+	name    map[string]*Filter
+	id      map[int]*Filter
+	waiting map[string]waiting // for the archive
+	fresh   bool               // the store was empty, and the archive has not yet supplied everything
+	asked   bool               // the archive has answered once
+
+	quarantine []Quarantined
+
+	changing map[string]*underway // by name
+	changed  chan struct{}        // closed when a filter is made, replaced or dropped
+
+	stopped context.Context // context of changes; ended by stop
+	stop    context.CancelFunc
+}
+
+// Settings say which filters an Engine should have, and where they come from.
+type Settings struct {
+	// Filters must exist; those that neither store nor archive has are made empty.
+	Filters []Spec
+	// Archive supplies what the store lacks, in Reconcile. Nil: there is none.
+	Archive Archive
+	// StartEmpty makes a filter that the store lacks empty if the archive cannot be
+	// reached. Otherwise the filter waits, and calls for it get a *RestoringError.
+	StartEmpty bool
+	// FilterBytes is how much memory a filter that grows with its items may use.
+	// It is checked before a batch, so the last batch may exceed it. 0: half of the
+	// machine's memory.
+	FilterBytes uint64
+	Log         *slog.Logger
+}
+
+// UnknownFilterError is returned for a name or id that no filter has.
+type UnknownFilterError struct {
+	Ref   string   // as given by the caller
+	Known []string // names that exist, sorted
+}
+
+func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unknown", e.Ref) }
+
+// Open loads all filters of the store. Missing filters of the settings are created, or
+// with an archive wait for Reconcile. A filter that exists with other parameters is kept
+// as it is, with a warning.
+func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
+	e := &Engine{
+		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
+		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},
+		changing: map[string]*underway{}, changed: make(chan struct{}),
+	}
+	for _, spec := range s.Filters {
+		e.fixed[spec.Name] = spec.ID
+	}
+	if e.most == 0 {
+		e.most = bloom.Memory() / 2
+	}
+	e.stopped, e.stop = context.WithCancel(context.Background())
+	held, err := store.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for spec, set := range held {
+		e.insert(spec, set)
+	}
+	e.takeQuarantined()
+	e.fresh = len(held)+len(e.quarantine) == 0
+	for _, spec := range s.Filters {
+		have := e.name[spec.Name]
+		switch {
+		case e.quarantined(spec.Name) != nil:
+		case have != nil:
+			if spec.ID == 0 {
+				spec.ID = have.ID
+			}
+			if have.Spec != spec {
+				e.warnDiffers(have.Spec, spec)
+			}
+		case e.archive != nil && configs.HasBitMap(spec.Kind):
+			e.waiting[spec.Name] = waiting{spec: spec}
+		default:
+			if _, _, err := e.Create(ctx, spec); err != nil {
+				return nil, fmt.Errorf("filter %s: %w", spec.Name, err)
+			}
+		}
+	}
+	return e, nil
+}
+
+// warnDiffers warns of a filter that differs from the settings. Whether it grows does not
+// count: the default may have been different when it was made.
+func (e *Engine) warnDiffers(made, settings Spec) {
+	level := slog.LevelWarn
+	if as, _ := settings.With(map[string]reflect.Value{"on_full": reflect.ValueOf(made.Bound().OnFull)}); as == made {
+		level = slog.LevelInfo
+	}
+	e.log.Log(context.Background(), level, "filter keeps its parameters; the settings differ", "filter", made.Name,
+		"differences", made.Differences(settings))
+}
+
+func (e *Engine) insert(spec Spec, set Set) *Filter {
+	f := e.newFilter(spec, set)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.serve(f)
+	return f
+}
+
+func (e *Engine) newFilter(spec Spec, set Set) *Filter {
+	return &Filter{Spec: spec, Set: set, bound: spec.Bound(), uris: uris(spec), life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
+}
+
+// serve serves a filter. The caller holds mu.
+func (e *Engine) serve(f *Filter) {
+	if was := e.name[f.Name]; was != nil && e.id[was.ID] == was {
+		delete(e.id, was.ID) // made again by another daemon, perhaps with another id
+	}
+	e.name[f.Name], e.id[f.ID] = f, f
+	delete(e.waiting, f.Name)
+	e.announceChange()
+}
+
+// remove stops serving a filter, unless another one has taken its place. The caller
+// holds mu.
+func (e *Engine) remove(f *Filter) {
+	if e.name[f.Name] == f {
+		delete(e.name, f.Name)
+	}
+	if e.id[f.ID] == f {
+		delete(e.id, f.ID)
+	}
+	e.announceChange()
+}
+
+func (e *Engine) announceChange() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Lookup finds a filter by its name or its id in decimal.
+// The error is an *UnknownFilterError, a *RestoringError or a *QuarantinedError.
+func (e *Engine) Lookup(ref string) (*Filter, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if f := e.name[ref]; f != nil {
+		return f, nil
+	}
+	if id, err := strconv.Atoi(ref); err == nil {
+		if f := e.id[id]; f != nil {
+			return f, nil
+		}
+	}
+	if err := e.quarantined(ref); err != nil {
+		return nil, err
+	}
+	if err := e.waitingFor(ref); err != nil {
+		return nil, err
+	}
+	known := make([]string, 0, len(e.name))
+	for name := range e.name {
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	return nil, &UnknownFilterError{Ref: ref, Known: known}
+}
+
+// Filters lists all filters by id.
+func (e *Engine) Filters() []*Filter {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	all := make([]*Filter, 0, len(e.id))
+	for _, f := range e.id {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b *Filter) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Drop forgets a filter and all its items. Its running batches may still succeed. The
+// data of a filter in quarantine are moved away instead.
+func (e *Engine) Drop(ctx context.Context, name string) error {
+	f, err := e.Lookup(name)
+	if bad := asQuarantined(err); bad != nil {
+		ctx, end, err := e.begin(ctx, bad.Name)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return e.dropQuarantined(ctx, bad)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, end, err := e.begin(ctx, f.Name)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if f, err = e.Lookup(f.Name); err != nil {
+		return err
+	}
+	if err := e.leaveTombstone(ctx, f); err != nil {
+		return err
+	}
+	if err := e.store.Drop(ctx, f.Spec); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.remove(f)
+	e.mu.Unlock()
+	e.log.Info("filter dropped", "filter", f.Name, "id", f.ID)
+	return nil
+}
+
+// Ready returns why batches would not be accepted now; nil if they would.
+func (e *Engine) Ready(ctx context.Context) error {
+	if err := e.store.Ready(ctx); err != nil {
+		return err
+	}
+	return e.readyWaiting()
+}

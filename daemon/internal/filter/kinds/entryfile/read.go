@@ -1,0 +1,49 @@
+package entryfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
+)
+
+// Receiver receives the contents of a file.
+type Receiver interface {
+	Reserve(n int) error
+	Put(entries ...table.Entry) error
+	Restore(table.Reservation) error // a part of a reservation
+	Close() error
+}
+
+// Read reads the file: it calls begin with the header, which makes the Receiver of the entries.
+// It returns the number of blocks, and the size. Damage is an error that wraps
+// bloom.ErrCorrupt; after an error the Receiver is closed.
+func (f Format) Read(path string, begin func(Header) Receiver) (blocks int, size int64, err error) {
+	var into Receiver
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+			if into != nil {
+				err = errors.Join(err, into.Close())
+			}
+		}
+	}()
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, 0, errors.Unwrap(err)
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	blocks, err = f.decode(bufio.NewReaderSize(file, int(min(st.Size(), 1<<20))), st.Size(), func(h Header) error {
+		if into = begin(h); h.Count == 0 {
+			return nil
+		}
+		return into.Reserve(int(h.Count))
+	}, func(all []table.Entry) error { return into.Put(all...) }, func(r table.Reservation) error { return into.Restore(r) })
+	return blocks, st.Size(), err
+}

@@ -1,0 +1,113 @@
+// Package exact is the kind exact: any number of items are remembered by their 128-bit hashes
+// until they are forgotten. The table is in package table; this package makes it from a spec,
+// and defines the contents of its file and of its journal.
+package exact
+
+import (
+	"sync/atomic"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/entryfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+)
+
+// Kind is the kind exact.
+func Kind() kind.Kind {
+	return kind.Kind{
+		Name: "exact", Size: size, File: "hashes", Width: 2, Parts: table.Groups, Checked: "hashes: %d blocks checked",
+		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
+			return newFrom(entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, timing.Begin(clock)), nil
+		},
+		Read: read,
+	}
+}
+
+var format = entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'E', 'X', 'A', 'C', 'T'}}
+
+// memory is a table whose time stands still, except for its reservations. An entry of the
+// journal is a key and, in the second slot, Hi: table.Kept if the key was added, table.Still if
+// it was forgotten; or an entry of package table about reservations. The last entry of a key
+// counts, so entries that are already in the file do no harm.
+type memory struct {
+	head entryfile.Header // of the file that was read
+	keys *table.Table
+	time *timing.Timeline // of reservations
+	read int              // blocks
+
+	reserves atomic.Bool // see kind.Reserving
+	lag      timing.Lag
+}
+
+var _ kind.Reserving = (*memory)(nil)
+
+func newFrom(head entryfile.Header, time *timing.Timeline) *memory {
+	m := &memory{head: head, keys: table.New(), time: time}
+	m.keys.Leases(time.Now, engine.KeptSettled)
+	m.reserves.Store(head.Reserving)
+	return m
+}
+
+func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {
+	return m.keys.Add(keys, table.Still, table.Kept, fresh)
+}
+
+func (m *memory) Forget(keys []bloom.Hash) int        { return m.keys.Remove(keys, table.Still) }
+func (m *memory) Has(keys []bloom.Hash, fresh []bool) { m.keys.Has(keys, table.Still, fresh) }
+func (m *memory) Log(j kind.Journal)                  { m.keys.OnChange(j.AppendEntries) }
+func (m *memory) Seed() uint64                        { return m.head.Seed }
+func (m *memory) Checked() int                        { return m.read }
+func (m *memory) Bytes() uint64                       { return m.keys.Memory() }
+func (m *memory) Free() error                         { return m.keys.Close() }
+
+func (m *memory) Stats() engine.Stats {
+	st := m.keys.Stats()
+	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.head.Generation}
+}
+
+// Apply applies pairs of slots, see memory.
+func (m *memory) Apply(slots []bloom.Hash) error {
+	return m.keys.Apply(slots, func() int64 { return table.Still }, m.time.Advance)
+}
+
+func (m *memory) Write(fs durable.FS, path string, from uint64) error {
+	h, now := m.head, m.time.Read()
+	h.From, h.Reserving = from, m.reserves.Load()
+	if h.Reserving {
+		h.Time, h.Wall = now.Table, now.Wall
+	}
+	_, err := format.Write(fs, path, h, entryfile.Source{
+		Part:         func(i int, dst []table.Entry) []table.Entry { return m.keys.Part(i, table.Still, dst) },
+		Reservations: m.keys.EachReservation,
+	})
+	if err == nil {
+		m.lag.Note(now)
+	}
+	return err
+}
+
+func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
+	var m *memory
+	blocks, _, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
+		at := timing.Reading{Table: h.Time, Wall: h.Wall} // zero if nothing was reserved
+		m = newFrom(h, timing.GoOn(clock, at))
+		m.lag.Note(at)
+		return receiver{m}
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	m.read = blocks
+	return m, m.head.From, nil
+}
+
+// receiver implements entryfile.Receiver.
+type receiver struct{ *memory }
+
+func (m receiver) Reserve(n int) error               { return m.keys.Reserve(n, table.Still) }
+func (m receiver) Put(entries ...table.Entry) error  { return m.keys.Put(table.Still, entries...) }
+func (m receiver) Restore(r table.Reservation) error { return m.keys.Restore(r) }
+func (m receiver) Close() error                      { return m.keys.Close() }

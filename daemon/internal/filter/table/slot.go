@@ -1,0 +1,63 @@
+package table
+
+import (
+	"encoding/binary"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+)
+
+// A slot has 15 bytes for a key, and 5 more in a table with deadlines; integers
+// little-endian. The first byte of Hi, which is the same for all keys of a part, is omitted:
+//
+//	 0   8  Lo
+//	 8   7  the other 56 bits of Hi
+//	15   5  the deadline
+//
+// An empty slot is zero. The key that would also be zero is stored as the next one, whose
+// Lo is 1: in each part two of the 2^120 keys cannot be told apart.
+const (
+	keyBytes      = 15
+	deadlineBytes = 5
+	maxDeadline   = 1<<40 - 1
+
+	// kept is the deadline of all keys in a table without deadlines, whose time
+	// stands still at 1.
+	kept = 2
+)
+
+// split returns a key in the form of slots: Hi without its first byte, shifted left by 8.
+func split(key bloom.Hash) (hi, lo uint64) {
+	hi, lo = key.Hi<<8, key.Lo
+	if hi|lo == 0 {
+		lo = 1
+	}
+	return hi, lo
+}
+
+// key returns the key of a slot; 0, 0 if it is empty.
+func (p *part) key(at int) (hi, lo uint64) {
+	at *= p.width
+	s := p.mem[at : at+keyBytes : at+keyBytes]
+	return binary.LittleEndian.Uint64(s[7:]) &^ 0xff, binary.LittleEndian.Uint64(s)
+}
+
+// deadline returns the deadline of a slot that is not empty.
+func (p *part) deadline(at int) uint64 {
+	if p.width == keyBytes {
+		return kept
+	}
+	at *= p.width
+	return binary.LittleEndian.Uint64(p.mem[at+keyBytes-3:]) >> 24
+}
+
+// fillSlot fills a slot.
+func (p *part) fillSlot(at int, hi, lo, deadline uint64) {
+	s := p.mem[at*p.width:][:p.width]
+	binary.LittleEndian.PutUint64(s[7:], hi) // its lowest byte is overwritten
+	binary.LittleEndian.PutUint64(s, lo)
+	if p.width > keyBytes {
+		binary.LittleEndian.PutUint32(s[keyBytes:], uint32(deadline))
+		s[keyBytes+4] = byte(deadline >> 32)
+	}
+	p.soonest = min(p.soonest, deadline)
+}
