@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
@@ -79,7 +79,7 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 			fmt.Fprintf(out, "  %v\n", damage)
 		}
 	})
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	switch {
 	case errors.As(err, &inUse):
 		return fmt.Errorf("%w\nhint: stop the daemon first (systemctl stop urifilter), or check a copy of the folder", err)

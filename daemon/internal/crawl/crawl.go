@@ -21,7 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/cookies"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
@@ -132,7 +132,7 @@ func vacant(dir string) error {
 }
 
 func inUse(dir string, err error) error {
-	if used := (*durable.InUseError)(nil); errors.As(err, &used) {
+	if used := (*disk.InUseError)(nil); errors.As(err, &used) {
 		return fmt.Errorf("%s: another crawl is running in this folder (%s)\nhint: wait for it or stop it, or name another folder with --out", dir, used.Holder)
 	}
 	return err
@@ -199,7 +199,7 @@ func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Fro
 // outputs opens the files of a folder, cut to their committed length.
 func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, error) {
 	var err error
-	if c.folder, err = pages.Open(filepath.Join(dir, pagesDir), durable.FS{}); err != nil {
+	if c.folder, err = pages.Open(filepath.Join(dir, pagesDir), disk.FS{}); err != nil {
 		return nil, err
 	}
 	// Data that was written but never committed does not count.
@@ -228,7 +228,7 @@ func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, err
 		c.closers = append(c.closers, a.w)
 		outs = append(outs, a)
 	}
-	return outs, durable.FS{}.SyncDir("crawl-lines", dir)
+	return outs, disk.FS{}.SyncDir("crawl-lines", dir)
 }
 
 // Close releases what Run leaves open. Run must have returned. The frontier is closed first.

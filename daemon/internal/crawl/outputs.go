@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/warc"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Files of a crawl, in its folder.
@@ -28,7 +28,7 @@ const (
 // lineLog is a file of lines, whose length is its committed state. It is for one goroutine.
 type lineLog struct {
 	name    string
-	file    *durable.File
+	file    *disk.File
 	size    int64 // bytes that were written
 	pending []byte
 	line    func(o *frontier.Outcome) ([]byte, error) // nil: this outcome has none
@@ -44,7 +44,7 @@ func openLines(dir, name, committed string, line func(*frontier.Outcome) ([]byte
 		}
 	}
 	path := filepath.Join(dir, name)
-	file, err := durable.FS{}.OpenFile("crawl-lines", path, os.O_RDWR|os.O_CREATE)
+	file, err := disk.FS{}.OpenFile("crawl-lines", path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

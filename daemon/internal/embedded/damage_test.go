@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -19,7 +19,7 @@ func TestDirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
 	mustOpen(t, options(dir))
 	_, err := Open(options(dir))
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	if !errors.As(err, &inUse) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Fatalf("got %v, want InUseError that names this process", err)
 	}

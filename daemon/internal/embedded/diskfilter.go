@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/journal"
@@ -93,9 +93,9 @@ func translate(err error) error {
 // that of the engine.
 func nameSpace(err error) error {
 	switch {
-	case durable.IsNoSpace(err):
+	case disk.IsNoSpace(err):
 		return fmt.Errorf("%w: %w", engine.ErrNoSpace, err)
-	case durable.IsShortage(err):
+	case disk.IsShortage(err):
 		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 )
@@ -86,7 +86,7 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 	if err := json.Indent(&indented, text, "", "  "); err != nil {
 		return "", err
 	}
-	err = fs.WriteFile("spec", filepath.Join(tmp, specName), func(f *durable.File) error {
+	err = fs.WriteFile("spec", filepath.Join(tmp, specName), func(f *disk.File) error {
 		return f.WriteAt("spec-write", append(indented.Bytes(), '\n'), 0)
 	})
 	if err != nil {

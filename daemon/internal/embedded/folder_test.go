@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
@@ -22,14 +22,14 @@ type failing struct {
 
 func (f *failing) set(label string) { f.label.Store(&label) }
 
-func (f *failing) hook(label, _ string) durable.Fault {
+func (f *failing) hook(label, _ string) disk.Fault {
 	switch want := f.label.Load(); {
 	case want == nil || *want != label:
-		return durable.Fault{}
+		return disk.Fault{}
 	case f.after:
-		return durable.Fault{After: syscall.EIO}
+		return disk.Fault{After: syscall.EIO}
 	default:
-		return durable.Fault{Before: syscall.EIO}
+		return disk.Fault{Before: syscall.EIO}
 	}
 }
 
@@ -119,12 +119,12 @@ func TestFoldersAreSyncedWithTheirParents(t *testing.T) {
 	base := t.TempDir()
 	synced := map[string]bool{}
 	opt := options(filepath.Join(base, "var", "urifilter"))
-	opt.FS.Record = func(op durable.Op, run func() (bool, error)) error {
+	opt.FS.Record = func(op disk.Op, run func() (bool, error)) error {
 		_, err := run()
 		switch op.Kind {
-		case durable.OpMkdir:
+		case disk.OpMkdir:
 			synced[op.Path] = false
-		case durable.OpSyncDir:
+		case disk.OpSyncDir:
 			for dir := range synced {
 				if filepath.Dir(dir) == op.Path {
 					synced[dir] = true

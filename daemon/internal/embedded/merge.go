@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
@@ -20,8 +20,8 @@ const mergeName = "merge.tmp"
 // they went into memory at once, items would be called seen that a power cut makes new again.
 type merging struct {
 	sync.Mutex
-	file    *durable.File // nil: none
-	stripes []int         // that the file has, each at its place
+	file    *disk.File // nil: none
+	stripes []int      // that the file has, each at its place
 }
 
 // or sets the bits of the file's stripe i, if it has one, in stripe.
@@ -40,7 +40,7 @@ func (m *merging) or(i int, stripe []byte) error {
 }
 
 // end forgets what is not committed; the caller holds m.
-func (m *merging) end(fs durable.FS) error {
+func (m *merging) end(fs disk.FS) error {
 	if m.file == nil {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
@@ -65,7 +65,7 @@ func (s *Store) keepID(id int) error {
 	if err != nil {
 		return err
 	}
-	return s.opt.FS.WriteFile("ids", filepath.Join(s.opt.Dir, numbersName), func(f *durable.File) error {
+	return s.opt.FS.WriteFile("ids", filepath.Join(s.opt.Dir, numbersName), func(f *disk.File) error {
 		return f.WriteAt("ids-write", append(text, '\n'), 0)
 	})
 }

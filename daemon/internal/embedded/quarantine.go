@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
@@ -24,7 +24,7 @@ const quarantineDir = "quarantine"
 // machine has no descriptors, memory or space at present. Every other error does: files
 // that are damaged, missing, of a newer version, of another owner, on bad sectors.
 func ofAll(err error) bool {
-	return durable.IsShortage(err) || durable.IsNoSpace(err) || errors.Is(err, engine.ErrNoSpace)
+	return disk.IsShortage(err) || disk.IsNoSpace(err) || errors.Is(err, engine.ErrNoSpace)
 }
 
 // clashing finds folders with the same id or name. Nobody can say which of them is right,

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
@@ -288,9 +288,9 @@ func TestNoRaceEveryOperationFailingReserving(t *testing.T) {
 	type acked struct{ reserved, committed, released int }
 	id := func(n int) engine.Reservation { return engine.Reservation{Hi: 9, Lo: uint64(n + 1)} }
 	const each = 300
-	run := func(t *testing.T, dir string, hook func(string, string) durable.Fault) (done acked) {
+	run := func(t *testing.T, dir string, hook func(string, string) disk.Fault) (done acked) {
 		opt := options(dir)
-		opt.FS = durable.FS{Hook: hook}
+		opt.FS = disk.FS{Hook: hook}
 		l, err := openLeasing(t, jobs, opt)
 		if l.store != nil {
 			defer l.store.Close()
@@ -324,11 +324,11 @@ func TestNoRaceEveryOperationFailingReserving(t *testing.T) {
 	}
 	labels := map[string]bool{}
 	var mu sync.Mutex
-	if got := run(t, t.TempDir(), func(label, _ string) durable.Fault {
+	if got := run(t, t.TempDir(), func(label, _ string) disk.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		labels[label] = true
-		return durable.Fault{}
+		return disk.Fault{}
 	}); got != (acked{4, 4, 4}) {
 		t.Fatalf("%+v", got)
 	}
@@ -339,14 +339,14 @@ func TestNoRaceEveryOperationFailingReserving(t *testing.T) {
 					t.Parallel()
 					var seen atomic.Int64
 					dir := t.TempDir()
-					done := run(t, dir, func(l, _ string) durable.Fault {
+					done := run(t, dir, func(l, _ string) disk.Fault {
 						switch {
 						case l != label || seen.Add(1) != nth:
-							return durable.Fault{}
+							return disk.Fault{}
 						case persisted:
-							return durable.Fault{After: eio}
+							return disk.Fault{After: eio}
 						default:
-							return durable.Fault{Before: eio}
+							return disk.Fault{Before: eio}
 						}
 					})
 					l := mustOpenLeasing(t, jobs, options(crash(t, dir)))

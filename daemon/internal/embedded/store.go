@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -42,7 +42,7 @@ type Options struct {
 	// Default 1 MiB.
 	SegmentBytes int64
 	Log          *slog.Logger
-	FS           durable.FS   // zero: the real one
+	FS           disk.FS      // zero: the real one
 	Clock        timing.Clock // zero: the machine's
 }
 
@@ -51,7 +51,7 @@ type Store struct {
 	opt  Options
 	log  *slog.Logger
 	sync journal.Sync
-	lock *durable.Lock
+	lock *disk.Lock
 
 	mu   sync.Mutex
 	sets map[string]*diskFilter
@@ -71,7 +71,7 @@ type Store struct {
 var _ engine.Store = (*Store)(nil)
 
 // Open locks the data directory, which it creates if missing. It returns a
-// *durable.InUseError if another process has it. Load reads the filters.
+// *disk.InUseError if another process has it. Load reads the filters.
 func Open(opt Options) (*Store, error) {
 	if opt.CheckpointBytes == 0 {
 		opt.CheckpointBytes = 64 << 20
@@ -83,13 +83,13 @@ func Open(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	durable.KeepReserve()
+	disk.KeepReserve()
 	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, filtersDir)} {
 		if err := opt.FS.MkdirAll("data-dir", dir); err != nil {
 			return nil, fmt.Errorf("data directory: %w", err)
 		}
 	}
-	lock, err := durable.AcquireLock(filepath.Join(opt.Dir, "lock"))
+	lock, err := disk.AcquireLock(filepath.Join(opt.Dir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", opt.Dir, err)
 	}

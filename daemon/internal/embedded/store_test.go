@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
@@ -204,9 +204,9 @@ func TestCheckpointsUnderLoad(t *testing.T) {
 func TestEveryOperationFailing(t *testing.T) {
 	const batch = 300
 	eio := errors.New("input/output error")
-	run := func(dir string, hook func(string, string) durable.Fault) (acked int, err error) {
+	run := func(dir string, hook func(string, string) disk.Fault) (acked int, err error) {
 		opt := options(dir)
-		opt.FS = durable.FS{Hook: hook}
+		opt.FS = disk.FS{Hook: hook}
 		store, set, err := opened(t, opt)
 		if store != nil {
 			defer store.Close()
@@ -231,11 +231,11 @@ func TestEveryOperationFailing(t *testing.T) {
 	}
 	labels := map[string]bool{}
 	var mu sync.Mutex
-	counting := func(label, _ string) durable.Fault {
+	counting := func(label, _ string) disk.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		labels[label] = true
-		return durable.Fault{}
+		return disk.Fault{}
 	}
 	if _, err := run(t.TempDir(), counting); err != nil {
 		t.Fatal(err)
@@ -252,14 +252,14 @@ func TestEveryOperationFailing(t *testing.T) {
 					t.Parallel()
 					var seen atomic.Int64
 					dir := t.TempDir()
-					acked, _ := run(dir, func(l, _ string) durable.Fault {
+					acked, _ := run(dir, func(l, _ string) disk.Fault {
 						switch {
 						case l != label || seen.Add(1) != nth:
-							return durable.Fault{}
+							return disk.Fault{}
 						case persisted:
-							return durable.Fault{After: eio}
+							return disk.Fault{After: eio}
 						default:
-							return durable.Fault{Before: eio}
+							return disk.Fault{Before: eio}
 						}
 					})
 					mustHold(t, crash(t, dir), acked)
@@ -272,11 +272,11 @@ func TestEveryOperationFailing(t *testing.T) {
 func TestFailureIsSticky(t *testing.T) {
 	var broken atomic.Bool
 	opt := options(t.TempDir())
-	opt.FS.Hook = func(label, _ string) durable.Fault {
+	opt.FS.Hook = func(label, _ string) disk.Fault {
 		if broken.Load() && label == "journal-sync" {
-			return durable.Fault{Before: syscall.EIO}
+			return disk.Fault{Before: syscall.EIO}
 		}
-		return durable.Fault{}
+		return disk.Fault{}
 	}
 	store, set := mustOpen(t, opt)
 	storetest.Add(t, set, storetest.Keys(set, 0, 10))

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -26,9 +26,9 @@ import (
 // with their deadlines.
 func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 	eio := errors.New("input/output error")
-	run := func(dir string, clock *hands, hook func(string, string) durable.Fault) (acked int, err error) {
+	run := func(dir string, clock *hands, hook func(string, string) disk.Fault) (acked int, err error) {
 		opt := timedOptions(dir, clock)
-		opt.FS = durable.FS{Hook: hook}
+		opt.FS = disk.FS{Hook: hook}
 		store, set, err := openTimed(t, opt)
 		if store != nil {
 			defer store.Close()
@@ -52,11 +52,11 @@ func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 	}
 	labels := map[string]bool{}
 	var mu sync.Mutex
-	if _, err := run(t.TempDir(), newHands(), func(label, _ string) durable.Fault {
+	if _, err := run(t.TempDir(), newHands(), func(label, _ string) disk.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		labels[label] = true
-		return durable.Fault{}
+		return disk.Fault{}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,14 +72,14 @@ func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 					t.Parallel()
 					var seen atomic.Int64
 					dir, clock := t.TempDir(), newHands()
-					acked, _ := run(dir, clock, func(l, _ string) durable.Fault {
+					acked, _ := run(dir, clock, func(l, _ string) disk.Fault {
 						switch {
 						case l != label || seen.Add(1) != nth:
-							return durable.Fault{}
+							return disk.Fault{}
 						case persisted:
-							return durable.Fault{After: eio}
+							return disk.Fault{After: eio}
 						default:
-							return durable.Fault{Before: eio}
+							return disk.Fault{Before: eio}
 						}
 					})
 					clock = clock.restarted()

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
@@ -36,7 +36,7 @@ func Verify(dataDir string, repair bool, each func(Finding)) error {
 	if _, err := os.Stat(filepath.Join(dataDir, filtersDir)); err != nil {
 		return fmt.Errorf("data directory %s: %w", dataDir, err)
 	}
-	lock, err := durable.AcquireLock(filepath.Join(dataDir, "lock"))
+	lock, err := disk.AcquireLock(filepath.Join(dataDir, "lock"))
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dataDir, err)
 	}
@@ -106,7 +106,7 @@ func kindByFile(dir string) string {
 
 // rewrite puts all that is in memory into the filter's file, and ends the journal.
 func rewrite(dir string, of kind.Kind, m kind.Memory, next uint64) error {
-	if err := m.Write(durable.FS{}, filepath.Join(dir, of.File), next); err != nil {
+	if err := m.Write(disk.FS{}, filepath.Join(dir, of.File), next); err != nil {
 		return err
 	}
 	j := journal.Open(journal.Options{Dir: dir, Generation: m.Stats().Generation, Next: next, Width: of.Width})

@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 const testParts = 16
 
-func openEntries(t testing.TB, dir string, hook func(string, string) durable.Fault) *Journal {
+func openEntries(t testing.TB, dir string, hook func(string, string) disk.Fault) *Journal {
 	t.Helper()
 	j := Open(Options{
-		Dir: dir, FS: durable.FS{Hook: hook}, Generation: 1, Next: 1, Log: slog.New(slog.DiscardHandler), Width: 2, Parts: testParts,
+		Dir: dir, FS: disk.FS{Hook: hook}, Generation: 1, Next: 1, Log: slog.New(slog.DiscardHandler), Width: 2, Parts: testParts,
 	})
 	t.Cleanup(func() { _ = j.Close() })
 	return j
@@ -148,11 +148,11 @@ func TestEntriesOnAFullDisk(t *testing.T) {
 			dir := t.TempDir()
 			var full atomic.Bool
 			full.Store(true)
-			j := openEntries(t, dir, func(label, _ string) durable.Fault {
+			j := openEntries(t, dir, func(label, _ string) disk.Fault {
 				if full.Load() && label == "journal-spare-zero" && usage(dir) >= limit {
-					return durable.Fault{Before: syscall.ENOSPC}
+					return disk.Fault{Before: syscall.ENOSPC}
 				}
-				return durable.Fault{}
+				return disk.Fault{}
 			})
 			total := 0
 			var err error

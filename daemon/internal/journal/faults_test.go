@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // At whatever byte count the disk fills up, a batch is refused whole or kept whole.
@@ -23,14 +23,14 @@ func TestFullDisk(t *testing.T) {
 			dir := t.TempDir()
 			var full atomic.Bool
 			full.Store(true)
-			j := open(t, dir, Always, 1, func(label, path string) durable.Fault {
+			j := open(t, dir, Always, 1, func(label, path string) disk.Fault {
 				if !full.Load() || label != "journal-spare-zero" {
-					return durable.Fault{}
+					return disk.Fault{}
 				}
 				if usage(dir) >= limit {
-					return durable.Fault{Before: syscall.ENOSPC}
+					return disk.Fault{Before: syscall.ENOSPC}
 				}
-				return durable.Fault{}
+				return disk.Fault{}
 			})
 			total := 0
 			var err error
@@ -69,16 +69,16 @@ func TestLimitOnFileSize(t *testing.T) {
 	dir := t.TempDir()
 	written := map[string]int64{}
 	var mu sync.Mutex
-	j := open(t, dir, Always, 1, func(label, path string) durable.Fault {
+	j := open(t, dir, Always, 1, func(label, path string) disk.Fault {
 		if label != "journal-spare-zero" {
-			return durable.Fault{}
+			return disk.Fault{}
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if written[path] += 1 << 20; written[path] > 1<<20 { // the second piece of a file
-			return durable.Fault{Before: syscall.EFBIG}
+			return disk.Fault{Before: syscall.EFBIG}
 		}
-		return durable.Fault{}
+		return disk.Fault{}
 	})
 	total := 0
 	for range 400 {
@@ -114,7 +114,7 @@ func TestNoRaceEveryOperationFailing(t *testing.T) { everyOperationFailing(t, 50
 
 func everyOperationFailing(t *testing.T, batch int) {
 	eio := errors.New("input/output error")
-	run := func(dir string, hook func(string, string) durable.Fault) (acked int, from uint64, err error) {
+	run := func(dir string, hook func(string, string) disk.Fault) (acked int, from uint64, err error) {
 		j := open(t, dir, Always, 1, hook)
 		defer j.Close()
 		from = 1
@@ -134,11 +134,11 @@ func everyOperationFailing(t *testing.T, batch int) {
 	}
 	labels := map[string]int{}
 	var mu sync.Mutex
-	if _, _, err := run(t.TempDir(), func(label, _ string) durable.Fault {
+	if _, _, err := run(t.TempDir(), func(label, _ string) disk.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		labels[label]++
-		return durable.Fault{}
+		return disk.Fault{}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +151,14 @@ func everyOperationFailing(t *testing.T, batch int) {
 				t.Run(fmt.Sprintf("%s-%d-%v", label, nth, persisted), func(t *testing.T) {
 					t.Parallel()
 					dir, seen := t.TempDir(), atomic.Int64{}
-					acked, from, err := run(dir, func(l, _ string) durable.Fault {
+					acked, from, err := run(dir, func(l, _ string) disk.Fault {
 						if l != label || seen.Add(1) != int64(nth) {
-							return durable.Fault{}
+							return disk.Fault{}
 						}
 						if persisted {
-							return durable.Fault{After: eio}
+							return disk.Fault{After: eio}
 						}
-						return durable.Fault{Before: eio}
+						return disk.Fault{Before: eio}
 					})
 					// Later ones, and those on spares made ahead, may fail when no caller waits any more.
 					if err == nil && nth == 1 && strings.Contains("journal-write journal-sync journal-header-sync journal-rename journal-syncdir", label) {
@@ -179,11 +179,11 @@ func TestStickyFailure(t *testing.T) {
 	var broken atomic.Bool
 	told := make(chan error, 2)
 	j := Open(Options{Dir: t.TempDir(), Sync: Always, Generation: 1, Next: 1, Failed: func(err error) { told <- err },
-		FS: durable.FS{Hook: func(label, _ string) durable.Fault {
+		FS: disk.FS{Hook: func(label, _ string) disk.Fault {
 			if broken.Load() && label == "journal-sync" {
-				return durable.Fault{Before: syscall.EIO}
+				return disk.Fault{Before: syscall.EIO}
 			}
-			return durable.Fault{}
+			return disk.Fault{}
 		}}})
 	defer j.Close()
 	if err := add(j, 0, 10); err != nil {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
@@ -45,7 +45,7 @@ const (
 // Options say where a journal is and how it works.
 type Options struct {
 	Dir        string
-	FS         durable.FS
+	FS         disk.FS
 	Sync       Sync
 	Generation uint64
 	Next       uint64 // sequence number of the first segment to write: Replay's Next
@@ -82,8 +82,8 @@ type Journal struct {
 	free     int64 // slots left in cur and spares
 	reserved int64 // of those, promised to batches under way
 	spares   []*segment
-	made     int          // spares, for their names
-	dir      *durable.Dir // open before the first spare exists
+	made     int       // spares, for their names
+	dir      *disk.Dir // open before the first spare exists
 	nextSize int64
 	growing  bool      // somebody makes a spare
 	fullAt   time.Time // when making one last failed

@@ -10,15 +10,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 func key(i int) bloom.Hash { return bloom.Hash{Hi: uint64(i) + 1, Lo: ^uint64(i)} }
 
-func open(t testing.TB, dir string, mode Sync, next uint64, hook func(string, string) durable.Fault) *Journal {
+func open(t testing.TB, dir string, mode Sync, next uint64, hook func(string, string) disk.Fault) *Journal {
 	t.Helper()
-	j := Open(Options{Dir: dir, FS: durable.FS{Hook: hook}, Sync: mode, Generation: 1, Next: next, Log: slog.New(slog.DiscardHandler)})
+	j := Open(Options{Dir: dir, FS: disk.FS{Hook: hook}, Sync: mode, Generation: 1, Next: next, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = j.Close() })
 	return j
 }
@@ -142,7 +142,7 @@ func TestConcurrentBatchesShareSyncs(t *testing.T) {
 	var syncs atomic.Int64
 	dir := t.TempDir()
 	var j *Journal
-	j = open(t, dir, Always, 1, func(label, _ string) durable.Fault {
+	j = open(t, dir, Always, 1, func(label, _ string) disk.Fault {
 		if label == "journal-sync" && syncs.Add(1) == 1 { // it lasts until all others have arrived
 			for came := uint64(0); came < workers*n; runtime.Gosched() {
 				j.mu.Lock()
@@ -150,7 +150,7 @@ func TestConcurrentBatchesShareSyncs(t *testing.T) {
 				j.mu.Unlock()
 			}
 		}
-		return durable.Fault{}
+		return disk.Fault{}
 	})
 	var wg sync.WaitGroup
 	for w := range workers {

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
 // Reading says what Replay is to do.
 type Reading struct {
 	Dir        string
-	FS         durable.FS
+	FS         disk.FS
 	Generation uint64
 	From       uint64 // the first segment that the filter's file does not cover
 	Width      int    // slots of an entry, as in Options

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Room is reserved before a batch is accepted, not when it is written: a full disk is
@@ -119,7 +119,7 @@ func (j *Journal) grow(need int64) error {
 	size := max(j.nextSize, least)
 	j.mu.Unlock()
 	s, err := j.makeSpare(size)
-	if durable.IsNoSpace(err) && need > 0 && least < size {
+	if disk.IsNoSpace(err) && need > 0 && least < size {
 		s, err = j.makeSpare(max(least, 64<<10))
 	}
 	j.mu.Lock()
@@ -135,16 +135,16 @@ func (j *Journal) grow(need int64) error {
 		j.free += s.slots()
 		j.nextSize = min(j.nextSize*2, maxSegment)
 		return nil
-	case (durable.IsNoSpace(err) || durable.IsShortage(err)) && need == 0:
+	case (disk.IsNoSpace(err) || disk.IsShortage(err)) && need == 0:
 		// There was no room for a whole segment ahead of time; a caller that needs room
 		// now may find enough for a small one.
 		j.aheadAt = time.Now()
 		return err
-	case durable.IsShortage(err): // nobody waits for anything that was being written
+	case disk.IsShortage(err): // nobody waits for anything that was being written
 		j.fullAt = time.Now()
 		j.fullErr = fmt.Errorf("%w: %w", ErrShortage, err)
 		return j.fullErr
-	case durable.IsNoSpace(err):
+	case disk.IsNoSpace(err):
 		j.fullAt = time.Now()
 		j.fullErr = fmt.Errorf("%w: %w", ErrNoSpace, err)
 		return j.fullErr
@@ -240,7 +240,7 @@ func (j *Journal) recycle(path string) error {
 }
 
 // adopt makes a spare of a file. On an error it closes the file.
-func (j *Journal) adopt(f *durable.File) error {
+func (j *Journal) adopt(f *disk.File) error {
 	size, err := f.Size()
 	if err == nil && size < j.opt.FirstSegment {
 		err = errors.New("too small")

@@ -3,14 +3,14 @@ package journal
 import (
 	"fmt"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // All functions of this file but slots, room and writeSeal are called by the leader only.
 
 // segment is a file with room for records from off on.
 type segment struct {
-	file     *durable.File
+	file     *disk.File
 	size     int64
 	off      int64
 	overhead int64 // Journal.overhead
@@ -134,7 +134,7 @@ func (j *Journal) seal() error {
 	return s.file.Close()
 }
 
-func writeSeal(f *durable.File, seq uint64, off int64) error {
+func writeSeal(f *disk.File, seq uint64, off int64) error {
 	rec := make([]byte, slot)
 	putRecord(rec, sealMark, seq)
 	if err := f.WriteAt("journal-seal", rec, off); err != nil {

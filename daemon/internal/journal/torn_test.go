@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Any of the pages written between two syncs may reach the disk: a seal that reached it before
@@ -18,13 +18,13 @@ func TestRecordsAreSyncedBeforeTheirSeal(t *testing.T) {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			var mu sync.Mutex
 			var done []string
-			j := open(t, t.TempDir(), mode, 1, func(label, _ string) durable.Fault {
+			j := open(t, t.TempDir(), mode, 1, func(label, _ string) disk.Fault {
 				mu.Lock()
 				defer mu.Unlock()
 				if slices.Contains([]string{"journal-write", "journal-sync", "journal-seal", "journal-rename"}, label) {
 					done = append(done, label)
 				}
-				return durable.Fault{}
+				return disk.Fault{}
 			})
 			for i := range 5 { // in segments of 65,000 keys
 				if err := add(j, i*50_000, 50_000); err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
@@ -116,7 +116,7 @@ func (w *walk) compact(path string) error {
 	for _, run := range w.whole {
 		h.size += uint64(len(run))
 	}
-	return w.FS.WriteFile("journal-compact", path, func(f *durable.File) error {
+	return w.FS.WriteFile("journal-compact", path, func(f *disk.File) error {
 		data := h.encode()
 		for _, run := range w.whole {
 			data = append(data, run...)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // What is built: the last release of FerretDB that needs no PostgreSQL, pinned by its checksum as
@@ -74,10 +74,10 @@ func cacheDir() (string, error) {
 }
 
 // waitLock waits while another process builds: the lock ends with its holder.
-func waitLock(path string) (*durable.Lock, error) {
+func waitLock(path string) (*disk.Lock, error) {
 	for {
-		lock, err := durable.AcquireLock(path)
-		var busy *durable.InUseError
+		lock, err := disk.AcquireLock(path)
+		var busy *disk.InUseError
 		if !errors.As(err, &busy) {
 			return lock, err
 		}

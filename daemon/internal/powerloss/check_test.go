@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -108,7 +108,7 @@ type recovery struct {
 	passed *sync.Map // by digest: the disks that were found good for the same known
 }
 
-func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.Spec]engine.Set, error) {
+func (r recovery) open(root string, fs disk.FS) (*embedded.Store, map[engine.Spec]engine.Set, error) {
 	store, err := embedded.Open(embedded.Options{
 		Dir: filepath.Join(root, "var", "urifilter"), Durability: r.s.durability, SegmentBytes: segmentBytes,
 		Log: slog.New(slog.DiscardHandler), FS: fs, Clock: r.clock,
@@ -134,7 +134,7 @@ func (r recovery) open(root string, fs durable.FS) (*embedded.Store, map[engine.
 func (r recovery) verify(disk *Disk, again string) error {
 	root := disk.root
 	log := NewLog(root)
-	store, sets, err := r.open(root, durable.FS{Record: log.Record})
+	store, sets, err := r.open(root, disk.FS{Record: log.Record})
 	if err != nil {
 		return fmt.Errorf("first start: %w", err)
 	}
@@ -176,7 +176,7 @@ func (r recovery) verify(disk *Disk, again string) error {
 }
 
 func (r recovery) restart(root string, seen map[string][]bloom.Hash) error {
-	store, sets, err := r.open(root, durable.FS{})
+	store, sets, err := r.open(root, disk.FS{})
 	if err != nil {
 		return err
 	}

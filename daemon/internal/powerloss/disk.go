@@ -1,5 +1,5 @@
 // Package powerloss finds out what a disk may hold after a power cut: it records the
-// operations of a durable.FS, and makes folders as a cut after any of them may leave
+// operations of a disk.FS, and makes folders as a cut after any of them may leave
 // them. It is for tests. docs/reliability.md says what it assumes.
 package powerloss
 
@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Log is what was done below a folder, in order, with the caller's notes in between. It is safe
@@ -25,7 +25,7 @@ type Log struct {
 
 // Entry is an operation, or a note.
 type Entry struct {
-	Op   durable.Op
+	Op   disk.Op
 	Done bool  // it took effect
 	Err  error // what its caller was told
 	Note any   // not nil: no operation
@@ -34,8 +34,8 @@ type Entry struct {
 // NewLog begins with an empty folder.
 func NewLog(root string) *Log { return &Log{root: filepath.Clean(root)} }
 
-// Record is for durable.FS.
-func (l *Log) Record(op durable.Op, run func() (bool, error)) error {
+// Record is for disk.FS.
+func (l *Log) Record(op disk.Op, run func() (bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	done, err := run()
@@ -70,7 +70,7 @@ const (
 type Disk struct {
 	root  string
 	top   *node
-	files map[*durable.File]*node
+	files map[*disk.File]*node
 	made  int
 }
 
@@ -93,7 +93,7 @@ type page struct {
 
 // NewDisk returns a disk with an empty folder that is durable.
 func NewDisk(root string) *Disk {
-	d := &Disk{root: filepath.Clean(root), files: map[*durable.File]*node{}}
+	d := &Disk{root: filepath.Clean(root), files: map[*disk.File]*node{}}
 	d.top = d.newNode(true)
 	return d
 }
@@ -146,7 +146,7 @@ func (d *Disk) Apply(e Entry) {
 	switch {
 	case e.Note != nil:
 		return
-	case op.Kind == durable.OpSync && e.Err != nil: // whatever was done
+	case op.Kind == disk.OpSync && e.Err != nil: // whatever was done
 		if n := d.files[op.File]; n != nil {
 			n.syncFailed()
 		}
@@ -155,31 +155,31 @@ func (d *Disk) Apply(e Entry) {
 		return
 	}
 	switch op.Kind {
-	case durable.OpOpen:
+	case disk.OpOpen:
 		d.open(op)
-	case durable.OpWrite:
+	case disk.OpWrite:
 		d.files[op.File].write(op.Data, op.Off)
-	case durable.OpTruncate:
+	case disk.OpTruncate:
 		d.files[op.File].resize(op.Off)
-	case durable.OpSync:
+	case disk.OpSync:
 		d.files[op.File].sync()
-	case durable.OpSyncDir:
+	case disk.OpSyncDir:
 		d.syncDir(op.Path)
-	case durable.OpMkdir:
+	case disk.OpMkdir:
 		if dir, name := d.find(op.Path); dir != nil {
 			dir.set(name, d.newNode(true))
 		}
-	case durable.OpRename:
+	case disk.OpRename:
 		from, old := d.find(op.From)
 		to, name := d.find(op.Path)
 		n := last(from.names[old])
 		from.set(old, nil)
 		to.set(name, n)
-	case durable.OpRemove:
+	case disk.OpRemove:
 		if dir, name := d.find(op.Path); dir != nil {
 			dir.set(name, nil)
 		}
-	case durable.OpRemoveAll:
+	case disk.OpRemoveAll:
 		if dir, name := d.find(op.Path); dir != nil && last(dir.names[name]) != nil {
 			last(dir.names[name]).removeAll()
 			dir.set(name, nil)
@@ -187,7 +187,7 @@ func (d *Disk) Apply(e Entry) {
 	}
 }
 
-func (d *Disk) open(op durable.Op) {
+func (d *Disk) open(op disk.Op) {
 	dir, name := d.find(op.Path)
 	n := last(dir.names[name])
 	if n == nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // All states that a cut may leave of a file "x" that held "old" are made and read.
@@ -15,15 +15,15 @@ func TestStatesOfADisk(t *testing.T) {
 	fail := false
 	for _, test := range []struct {
 		name string
-		do   func(t *testing.T, fs durable.FS, f *durable.File, dir string)
+		do   func(t *testing.T, fs disk.FS, f *disk.File, dir string)
 		want []string // contents of x, "-" for none
 	}{
-		{"written", func(t *testing.T, _ durable.FS, f *durable.File, _ string) { must(t, f.WriteAt("", []byte("new"), 0)) }, []string{"new", "old"}},
-		{"synced", func(t *testing.T, _ durable.FS, f *durable.File, _ string) {
+		{"written", func(t *testing.T, _ disk.FS, f *disk.File, _ string) { must(t, f.WriteAt("", []byte("new"), 0)) }, []string{"new", "old"}},
+		{"synced", func(t *testing.T, _ disk.FS, f *disk.File, _ string) {
 			must(t, f.WriteAt("", []byte("new"), 0))
 			must(t, f.Sync(""))
 		}, []string{"new"}},
-		{"a sync that failed, and one that did not", func(t *testing.T, _ durable.FS, f *durable.File, _ string) {
+		{"a sync that failed, and one that did not", func(t *testing.T, _ disk.FS, f *disk.File, _ string) {
 			must(t, f.WriteAt("", []byte("new"), 0))
 			fail = true
 			if f.Sync("") == nil {
@@ -32,7 +32,7 @@ func TestStatesOfADisk(t *testing.T) {
 			fail = false
 			must(t, f.Sync(""))
 		}, []string{"new", "old"}},
-		{"written again after it", func(t *testing.T, _ durable.FS, f *durable.File, _ string) {
+		{"written again after it", func(t *testing.T, _ disk.FS, f *disk.File, _ string) {
 			must(t, f.WriteAt("", []byte("new"), 0))
 			fail = true
 			_ = f.Sync("")
@@ -40,26 +40,26 @@ func TestStatesOfADisk(t *testing.T) {
 			must(t, f.WriteAt("", []byte("new"), 0))
 			must(t, f.Sync(""))
 		}, []string{"new"}},
-		{"longer", func(t *testing.T, _ durable.FS, f *durable.File, _ string) { must(t, f.WriteAt("", []byte("er"), 3)) }, []string{"old", "old\x00\x00", "older"}},
-		{"replaced", func(t *testing.T, fs durable.FS, _ *durable.File, dir string) {
+		{"longer", func(t *testing.T, _ disk.FS, f *disk.File, _ string) { must(t, f.WriteAt("", []byte("er"), 3)) }, []string{"old", "old\x00\x00", "older"}},
+		{"replaced", func(t *testing.T, fs disk.FS, _ *disk.File, dir string) {
 			replace(t, fs, dir)
 		}, []string{"new", "old"}},
-		{"replaced, and the folder synced", func(t *testing.T, fs durable.FS, _ *durable.File, dir string) {
+		{"replaced, and the folder synced", func(t *testing.T, fs disk.FS, _ *disk.File, dir string) {
 			replace(t, fs, dir)
 			must(t, fs.SyncDir("", dir))
 		}, []string{"new"}},
-		{"removed", func(t *testing.T, fs durable.FS, _ *durable.File, dir string) {
+		{"removed", func(t *testing.T, fs disk.FS, _ *disk.File, dir string) {
 			must(t, fs.Remove("", filepath.Join(dir, "x")))
 		}, []string{"-", "old"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			log := NewLog(dir)
-			fs := durable.FS{Record: log.Record, Hook: func(string, string) durable.Fault {
+			fs := disk.FS{Record: log.Record, Hook: func(string, string) disk.Fault {
 				if fail {
-					return durable.Fault{Before: errors.New("broken")}
+					return disk.Fault{Before: errors.New("broken")}
 				}
-				return durable.Fault{}
+				return disk.Fault{}
 			}}
 			f, err := fs.OpenFile("", filepath.Join(dir, "x"), os.O_RDWR|os.O_CREATE)
 			must(t, err)
@@ -91,7 +91,7 @@ func TestStatesOfADisk(t *testing.T) {
 	}
 }
 
-func replace(t *testing.T, fs durable.FS, dir string) {
+func replace(t *testing.T, fs disk.FS, dir string) {
 	t.Helper()
 	f, err := fs.OpenFile("", filepath.Join(dir, "y"), os.O_RDWR|os.O_CREATE)
 	must(t, err)

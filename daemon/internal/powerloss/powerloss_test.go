@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 var (
@@ -225,7 +225,7 @@ func describe(entries []Entry, root string) []string {
 			continue
 		}
 		line := e.Op.Label + " " + strings.TrimPrefix(e.Op.Path, root)
-		if e.Op.Kind == durable.OpWrite {
+		if e.Op.Kind == disk.OpWrite {
 			line += fmt.Sprintf(" at %d, %d bytes", e.Op.Off, len(e.Op.Data))
 		}
 		if e.Err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -162,16 +162,16 @@ type run struct {
 
 var errDead = errors.New("the process is dead")
 
-func (r *run) hook(label, path string) durable.Fault {
+func (r *run) hook(label, path string) disk.Fault {
 	if n := r.countdown.Load(); n > 0 {
 		if n == 1 || r.countdown.Add(-1) == 1 {
-			return durable.Fault{Before: errDead}
+			return disk.Fault{Before: errDead}
 		}
 	}
 	if r.syncs.Load() > 0 && (label == "journal-sync" || label == "journal-seal-sync") && r.syncs.Add(-1) == 0 {
-		return durable.Fault{Before: syscall.EIO}
+		return disk.Fault{Before: syscall.EIO}
 	}
-	return durable.Fault{}
+	return disk.Fault{}
 }
 
 // perform runs the script in a folder. It returns what was done, and a clock that stands at
@@ -183,7 +183,7 @@ func perform(t *testing.T, s script, root string) (log *Log, clock timing.Clock)
 		r.opt = embedded.Options{
 			Dir: filepath.Join(root, "var", "urifilter"), Durability: s.durability, CheckpointBytes: s.checkpoint,
 			SegmentBytes: segmentBytes, Log: slog.New(slog.DiscardHandler),
-			FS: durable.FS{Hook: r.hook, Record: log.Record},
+			FS: disk.FS{Hook: r.hook, Record: log.Record},
 		}
 		r.open()
 		for _, name := range all {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Traced returns a command that runs cmd under strace, which records in trace what cmd does to
@@ -41,7 +41,7 @@ func ReadTrace(trace, root string) ([]Entry, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	r := tracer{root: filepath.Clean(root), begun: map[string]string{}, files: map[string]*durable.File{}, at: map[string]int64{}, dirs: map[string]bool{filepath.Clean(root): true}}
+	r := tracer{root: filepath.Clean(root), begun: map[string]string{}, files: map[string]*disk.File{}, at: map[string]int64{}, dirs: map[string]bool{filepath.Clean(root): true}}
 	in := bufio.NewReaderSize(f, 1<<20)
 	for n := 1; ; n++ {
 		line, err := in.ReadString('\n')
@@ -60,7 +60,7 @@ func ReadTrace(trace, root string) ([]Entry, error) {
 type tracer struct {
 	root    string
 	begun   map[string]string // calls that have not returned, by thread
-	files   map[string]*durable.File
+	files   map[string]*disk.File
 	at      map[string]int64 // the offset of the next write that names none; a file is open once
 	dirs    map[string]bool
 	entries []Entry
@@ -170,7 +170,7 @@ func (r *tracer) call(name, args, result string) error {
 	if !r.inside(path) && !(len(all) > 0 && r.inside(all[0])) {
 		return nil
 	}
-	op := durable.Op{Label: name, Path: path, File: r.files[path]}
+	op := disk.Op{Label: name, Path: path, File: r.files[path]}
 	switch name {
 	case "open", "openat":
 		op.Path = all[0]
@@ -179,9 +179,9 @@ func (r *tracer) call(name, args, result string) error {
 		}
 		r.at[op.Path] = 0
 		if r.files[op.Path] == nil {
-			r.files[op.Path] = new(durable.File)
+			r.files[op.Path] = new(disk.File)
 		}
-		op.Kind, op.File = durable.OpOpen, r.files[op.Path]
+		op.Kind, op.File = disk.OpOpen, r.files[op.Path]
 		if strings.Contains(args, "O_TRUNC") {
 			op.Flag = os.O_TRUNC
 		}
@@ -193,7 +193,7 @@ func (r *tracer) call(name, args, result string) error {
 		if err != nil {
 			return err
 		}
-		op.Kind, op.Data = durable.OpWrite, []byte(all[0][:n])
+		op.Kind, op.Data = disk.OpWrite, []byte(all[0][:n])
 		if name == "write" {
 			op.Off = r.at[path]
 			r.at[path] += int64(n)
@@ -201,28 +201,28 @@ func (r *tracer) call(name, args, result string) error {
 			return err
 		}
 	case "ftruncate":
-		op.Kind = durable.OpTruncate
+		op.Kind = disk.OpTruncate
 		if op.Off, err = strconv.ParseInt(digits.FindString(args), 10, 64); err != nil {
 			return err
 		}
 	case "fsync", "fdatasync":
-		op.Kind = durable.OpSync
+		op.Kind = disk.OpSync
 		if r.dirs[path] {
-			op.Kind = durable.OpSyncDir
+			op.Kind = disk.OpSyncDir
 		}
 	case "mkdir", "mkdirat":
-		op.Kind, op.Path = durable.OpMkdir, all[0]
+		op.Kind, op.Path = disk.OpMkdir, all[0]
 		if failed == nil {
 			r.dirs[op.Path] = true
 		}
 	case "rename", "renameat", "renameat2":
-		op.Kind, op.From, op.Path = durable.OpRename, all[0], all[1]
+		op.Kind, op.From, op.Path = disk.OpRename, all[0], all[1]
 		if failed == nil {
 			r.files[op.Path] = r.files[op.From]
 			delete(r.files, op.From)
 		}
 	case "unlink", "unlinkat":
-		op.Kind, op.Path = durable.OpRemove, all[0]
+		op.Kind, op.Path = disk.OpRemove, all[0]
 		if failed == nil {
 			delete(r.files, op.Path)
 		}

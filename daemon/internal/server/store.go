@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
@@ -121,7 +121,7 @@ func resyncFrom(store engine.Store, archive engine.Archive) {
 
 // explainOpen adds a remedy to an error about the data directory.
 func explainOpen(err error, cfg configs.Config) error {
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	switch {
 	case errors.As(err, &inUse):
 		return fmt.Errorf("%w\nhint: one daemon uses a data directory at a time; stop that process, or give this one a --data-dir of its own", err)

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -47,13 +47,13 @@ func read(spec engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, e
 	return &memory{le.Uint64(data), le.Uint64(data[8:]), every(spec)}, le.Uint64(data[16:]), nil
 }
 
-func (m *memory) Write(fs durable.FS, path string, from uint64) error {
+func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	var data []byte
 	for _, n := range []uint64{m.seed, m.generation, from} {
 		data = binary.LittleEndian.AppendUint64(data, n)
 	}
 	data = binary.LittleEndian.AppendUint32(data, bloom.Checksum(data))
-	return fs.WriteFile("nothing", path, func(f *durable.File) error { return f.WriteAt("nothing-write", data, 0) })
+	return fs.WriteFile("nothing", path, func(f *disk.File) error { return f.WriteAt("nothing-write", data, 0) })
 }
 
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {

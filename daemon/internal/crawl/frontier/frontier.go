@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
@@ -91,7 +91,7 @@ type state struct {
 // Frontier is an open frontier. It is safe for concurrent use.
 type Frontier struct {
 	dir   string
-	lock  *durable.Lock
+	lock  *disk.Lock
 	write *sql.DB // one connection, which is
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt // of conn; like conn, the writer's once it was started
@@ -120,18 +120,18 @@ type Frontier struct {
 }
 
 // Open opens the frontier in a folder, or makes it. If another process has the folder, the
-// error is a *durable.InUseError. Nothing can be leased before Start.
+// error is a *disk.InUseError. Nothing can be leased before Start.
 func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	var fs durable.FS
+	var fs disk.FS
 	if err := fs.MkdirAll("crawl-dir", dir); err != nil {
 		return nil, fmt.Errorf("folder of the crawl: %w", err)
 	}
 	f := &Frontier{dir: dir, hosts: map[string]*host{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
-	if f.lock, err = durable.AcquireLock(filepath.Join(dir, lockName)); err != nil {
+	if f.lock, err = disk.AcquireLock(filepath.Join(dir, lockName)); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
@@ -375,7 +375,7 @@ func TestFolderIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir, Options{MaxPages: 1})
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	if _, err := Open(t.Context(), dir); !errors.As(err, &inUse) {
 		t.Errorf("got %v, want an InUseError", err)
 	}

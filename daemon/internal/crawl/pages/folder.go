@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // suffix is the suffix of files that are being written.
@@ -22,7 +22,7 @@ const suffix = ".tmp"
 // Folder is DIR/pages. Its methods may be called by several goroutines.
 type Folder struct {
 	dir string
-	fs  durable.FS
+	fs  disk.FS
 
 	mu    sync.Mutex          // guards the fields below
 	known map[string]bool     // folders of hosts that are durable; bounded
@@ -33,7 +33,7 @@ type Folder struct {
 const knownMost = 10_000
 
 // Open opens the folder, and makes it if it is missing.
-func Open(dir string, files durable.FS) (*Folder, error) {
+func Open(dir string, files disk.FS) (*Folder, error) {
 	if err := files.MkdirAll("pages-mkdir", dir); err != nil {
 		return nil, fmt.Errorf("folder of pages: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 func files(t *testing.T, dir string) (all []string) {
@@ -32,7 +32,7 @@ func files(t *testing.T, dir string) (all []string) {
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out", "pages")
-	f, err := Open(dir, durable.FS{})
+	f, err := Open(dir, disk.FS{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,19 +72,19 @@ func TestFaults(t *testing.T) {
 			t.Run(label, func(t *testing.T) {
 				t.Parallel()
 				dir, broken, faults := t.TempDir(), errors.New("broken"), 0
-				var fault durable.Fault
-				f, err := Open(dir, durable.FS{Hook: func(l, _ string) durable.Fault {
-					if l == label && fault != (durable.Fault{}) {
+				var fault disk.Fault
+				f, err := Open(dir, disk.FS{Hook: func(l, _ string) disk.Fault {
+					if l == label && fault != (disk.Fault{}) {
 						faults++
 						return fault
 					}
-					return durable.Fault{}
+					return disk.Fault{}
 				}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if fault.Before = broken; persisted {
-					fault = durable.Fault{After: broken}
+					fault = disk.Fault{After: broken}
 				}
 				err = f.Write(name, []byte("whole"))
 				if err == nil {
@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f, err := Open(dir, durable.FS{})
+	f, err := Open(dir, disk.FS{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestSweep(t *testing.T) {
 // TestConcurrent: many goroutines write and sync concurrently.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
-	f, err := Open(t.TempDir(), durable.FS{})
+	f, err := Open(t.TempDir(), disk.FS{})
 	if err != nil {
 		t.Fatal(err)
 	}

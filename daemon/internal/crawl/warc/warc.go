@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Position is a place in the files: the first byte after a record. The zero value is the beginning.
@@ -27,7 +27,7 @@ type Options struct {
 	Prefix string      // of the file names, PREFIX-00000.warc.gz; "": crawl
 	Size   int64       // size after which the next record goes to a new file; 0: 1 GiB
 	Info   [][2]string // what each file says about its making, as {"software", "..."}, {"operator", "..."}
-	FS     durable.FS
+	FS     disk.FS
 	Now    func() time.Time
 }
 
@@ -37,7 +37,7 @@ type Writer struct {
 	o   Options
 
 	mu     sync.Mutex // guards the fields below
-	file   *durable.File
+	file   *disk.File
 	at     Position
 	names  bool  // the name of file may not be durable
 	failed error // set after an error: nothing more is written

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 var when = time.Date(2026, 11, 23, 4, 5, 6, 789_000_000, time.UTC)
@@ -266,11 +266,11 @@ func TestFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for _, label := range []string{"warc-create", "warc-write", "warc-sync", "warc-syncdir"} {
 		dir, armed := t.TempDir(), false
-		w := open(t, dir, Position{}, Options{Size: 1, FS: durable.FS{Hook: func(l, _ string) durable.Fault {
+		w := open(t, dir, Position{}, Options{Size: 1, FS: disk.FS{Hook: func(l, _ string) disk.Fault {
 			if armed && l == label {
-				return durable.Fault{Before: broken}
+				return disk.Fault{Before: broken}
 			}
-			return durable.Fault{}
+			return disk.Fault{}
 		}}})
 		_, committed := add(t, w, page(1, 40))
 		armed = true

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // spill is the folder for temporary bodies of a process: DIR/0, DIR/1, ... with a lock file beside
 // each, so that several workers of one machine do not touch each other's.
 type spill struct {
 	dir  string
-	lock *durable.Lock
+	lock *disk.Lock
 }
 
 // openSpill takes the first free folder, and removes what dead processes left in the others.
@@ -27,8 +27,8 @@ func openSpill(dir string) (_ *spill, err error) {
 		if _, err := os.Lstat(own + ".lock"); s != nil && errors.Is(err, os.ErrNotExist) {
 			return s, nil
 		}
-		lock, err := durable.AcquireLock(own + ".lock")
-		if errors.As(err, new(*durable.InUseError)) {
+		lock, err := disk.AcquireLock(own + ".lock")
+		if errors.As(err, new(*disk.InUseError)) {
 			continue
 		}
 		if err == nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/metered"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/mongodb"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
@@ -48,7 +48,7 @@ func openEmbedded(ctx context.Context, cfg settings.Config, roles Roles, failed 
 	store, err := sqlite.Open(ctx, sqlite.Options{
 		Dir: filepath.Join(cfg.DataDir, "store"), EndLeases: true, Shared: !roles.all(), Committed: func(int) { transactions.Inc() }, Failed: failed,
 	})
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	switch {
 	case errors.As(err, &inUse) && roles.all():
 		return nil, fmt.Errorf("%w\nhint: one process that serves all roles uses a data directory at a time; stop that one, or give this one a --data-dir of its own", err)

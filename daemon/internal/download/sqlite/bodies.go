@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
 // bodies are the files of large bodies: DIR/xx/TASK-FENCE-RANDOM, with xx the first digits of the
@@ -23,7 +23,7 @@ import (
 // without a row belongs to a call that was interrupted, or to one that is under way.
 type bodies struct {
 	dir string
-	fs  durable.FS
+	fs  disk.FS
 
 	mu       sync.Mutex
 	made     map[string]bool // folders that exist durably
@@ -98,7 +98,7 @@ func (b *bodies) takeFile(task download.Task, start *bytes.Buffer, rest io.Reade
 
 // appender writes to the end of a file.
 type appender struct {
-	f    *durable.File
+	f    *disk.File
 	size int64
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
 func open(t *testing.T, o Options) *Store {
@@ -214,7 +214,7 @@ func TestOneProcessHasTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
 	_, err := Open(context.Background(), Options{Dir: dir})
-	var used *durable.InUseError
+	var used *disk.InUseError
 	if !errors.As(err, &used) {
 		t.Errorf("error %v, want that the folder is in use", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // pageSize is the page size of a new database: a body of some kilobytes needs fewer pages.
@@ -163,7 +163,7 @@ func prepare(ctx context.Context, path string) error {
 }
 
 func create(ctx context.Context, path string) error {
-	var fs durable.FS
+	var fs disk.FS
 	tmp := path + ".tmp"
 	for _, old := range []string{tmp, tmp + "-journal"} { // left by an interrupted call
 		if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {

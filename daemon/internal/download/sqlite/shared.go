@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Several processes may use one folder. These rules make that safe:
@@ -28,11 +28,11 @@ import (
 
 // shareFolder takes the folder together with other processes, and reports whether there are none.
 // The next process waits until done is called.
-func shareFolder(ctx context.Context, dir string) (lock *durable.Lock, alone bool, done func(), err error) {
-	var start *durable.Lock
+func shareFolder(ctx context.Context, dir string) (lock *disk.Lock, alone bool, done func(), err error) {
+	var start *disk.Lock
 	for start == nil {
-		start, err = durable.AcquireLock(filepath.Join(dir, startName))
-		if err != nil && !errors.As(err, new(*durable.InUseError)) {
+		start, err = disk.AcquireLock(filepath.Join(dir, startName))
+		if err != nil && !errors.As(err, new(*disk.InUseError)) {
 			return nil, false, nil, err
 		}
 		if start == nil {
@@ -43,7 +43,7 @@ func shareFolder(ctx context.Context, dir string) (lock *durable.Lock, alone boo
 			}
 		}
 	}
-	lock, alone, err = durable.AcquireSharedLock(filepath.Join(dir, lockName))
+	lock, alone, err = disk.AcquireSharedLock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, false, nil, errors.Join(err, start.Release())
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
 func victimProcess(dir, name string) *exec.Cmd {
@@ -36,7 +36,7 @@ func TestSharedFolder(t *testing.T) {
 	if held, err := two.Hold(ctx, "b", []string{"role"}, 1e12); err != nil || len(held) != 0 {
 		t.Errorf("held %q, %v: a process that came later has ended the lease of one that lives", held, err)
 	}
-	if _, err := Open(ctx, Options{Dir: dir}); !errors.As(err, new(*durable.InUseError)) {
+	if _, err := Open(ctx, Options{Dir: dir}); !errors.As(err, new(*disk.InUseError)) {
 		t.Errorf("one that wants the folder alone: %v", err)
 	}
 	// If one process changes a job, the writer of the other knows it.
@@ -60,7 +60,7 @@ func TestSharedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := open(t, Options{Dir: dir})
-	if _, err := Open(ctx, Options{Dir: dir, Shared: true}); !errors.As(err, new(*durable.InUseError)) {
+	if _, err := Open(ctx, Options{Dir: dir, Shared: true}); !errors.As(err, new(*disk.InUseError)) {
 		t.Errorf("one that shares, beside one that does not: %v", err)
 	}
 	if err := alone.Close(); err != nil {

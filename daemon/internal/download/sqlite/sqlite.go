@@ -21,8 +21,8 @@ import (
 
 	sqlite3 "modernc.org/sqlite"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
 // Files in the folder.
@@ -63,7 +63,7 @@ type Options struct {
 // Store implements download.Store. It is safe for concurrent use.
 type Store struct {
 	opt  Options
-	lock *durable.Lock
+	lock *disk.Lock
 	read *sql.DB
 	// reading holds the prepared statements for reads, by their text.
 	reading sync.Map
@@ -82,7 +82,7 @@ var _ download.Store = (*Store)(nil)
 var errClosed = errors.New("the store is closed")
 
 // Open opens or creates the store in a folder. If another process uses the folder, the error
-// is a *durable.InUseError, for a database of a later version a *NewerError, and for a file
+// is a *disk.InUseError, for a database of a later version a *NewerError, and for a file
 // that is not a database of this package a *ForeignError.
 func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	o.Inline = cmp.Or(o.Inline, 1<<20)
@@ -93,7 +93,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil { // a file URL needs an absolute path
 		return nil, err
 	}
-	var fs durable.FS
+	var fs disk.FS
 	if err := fs.MkdirAll("download-dir", o.Dir); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			return nil, err
 		}
 		defer done()
-	} else if s.lock, err = durable.AcquireLock(filepath.Join(o.Dir, lockName)); err != nil {
+	} else if s.lock, err = disk.AcquireLock(filepath.Join(o.Dir, lockName)); err != nil {
 		return nil, err
 	}
 	defer func() {

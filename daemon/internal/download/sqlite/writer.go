@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
 )
 
 // Bounds of one transaction, so that nobody waits long while others fill it.
@@ -54,7 +54,7 @@ type writer struct {
 	statements map[string]*sql.Stmt
 	jobs       map[int64]liveJob // nil: must be read
 	version    int64             // of the database, see othersChanged
-	gate       *durable.Gate     // nil unless other processes may also write
+	gate       *disk.Gate        // nil unless other processes may also write
 	failed     error             // set once the disk has failed: nothing is written any more
 }
 
@@ -76,7 +76,7 @@ func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
 	}
 	w := &writer{store: s, db: db, conn: conn, statements: map[string]*sql.Stmt{}}
 	if s.opt.Shared {
-		if w.gate, err = durable.OpenGate(filepath.Join(filepath.Dir(path), gateName)); err != nil {
+		if w.gate, err = disk.OpenGate(filepath.Join(filepath.Dir(path), gateName)); err != nil {
 			return nil, errors.Join(err, w.close())
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // maxKept is how many cookies a File remembers; beyond it, it forgets those that expired, or that the jar has dropped.
@@ -177,7 +177,7 @@ func (f *File) Save() error {
 			return err
 		}
 	}
-	return durable.FS{}.WriteFile("cookies", f.path, func(out *durable.File) error {
+	return disk.FS{}.WriteFile("cookies", f.path, func(out *disk.File) error {
 		return out.WriteAt("cookies", text.Bytes(), 0)
 	})
 }

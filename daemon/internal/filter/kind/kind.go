@@ -8,7 +8,7 @@ package kind
 import (
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
@@ -55,7 +55,7 @@ type Memory interface {
 	// Apply adds what the journal has, in its order. What is in the memory already does no harm.
 	Apply(slots []bloom.Hash) error
 	// Write writes the file. Changes may go on: what was remembered before the call is in it.
-	Write(fs durable.FS, path string, from uint64) error
+	Write(fs disk.FS, path string, from uint64) error
 	Seed() uint64
 	Stats() engine.Stats
 	// Checked is how many pieces of the file that was read have a checksum.
@@ -87,7 +87,7 @@ type BitMap interface {
 	// says that there can be no such stripe, or no memory for it.
 	Reach(i int) error
 	// WriteWith is Write; more, if not nil, may set further bits in each stripe.
-	WriteWith(fs durable.FS, path string, from uint64, more func(i int, stripe []byte) error) error
+	WriteWith(fs disk.FS, path string, from uint64, more func(i int, stripe []byte) error) error
 }
 
 // Layered is a bit-map that grows by layers.

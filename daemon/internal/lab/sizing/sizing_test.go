@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -69,7 +69,7 @@ func TestNoRacePlansAreWhatFiltersTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Join(t.TempDir(), k.File)
-		if err := m.Write(durable.FS{}, name, 1); err != nil {
+		if err := m.Write(disk.FS{}, name, 1); err != nil {
 			t.Fatal(err)
 		}
 		file, err := os.Stat(name)

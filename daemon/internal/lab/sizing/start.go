@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -58,7 +58,7 @@ func MeasureStart(ctx context.Context, p *Plan, spec engine.Spec, contents kind.
 		return err
 	}
 	path := filepath.Join(dir, k.File)
-	if err := m.Write(durable.FS{}, path, 1); err != nil {
+	if err := m.Write(disk.FS{}, path, 1); err != nil {
 		return err
 	}
 	file, err := os.Stat(path)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // A daemon that is killed cannot sign off, and the others wait for it as for one that is
@@ -34,12 +34,12 @@ type livesJSON struct {
 }
 
 // takeLives locks dir, puts self into its file, and returns who has held the lock before
-// and is dead. A *durable.InUseError says that another process holds it.
-func takeLives(dir, self string) (lock *durable.Lock, dead []string, err error) {
+// and is dead. A *disk.InUseError says that another process holds it.
+func takeLives(dir, self string) (lock *disk.Lock, dead []string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	if lock, err = durable.AcquireLock(filepath.Join(dir, livesLock)); err != nil {
+	if lock, err = disk.AcquireLock(filepath.Join(dir, livesLock)); err != nil {
 		return nil, nil, err
 	}
 	now := livesJSON{Boot: bootID(), Lock: lock.ID()}
@@ -52,7 +52,7 @@ func takeLives(dir, self string) (lock *durable.Lock, dead []string, err error) 
 	dead = dead[max(0, len(dead)-mostLives+1):]
 	now.Lives = append(slices.Clone(dead), self)
 	if text, err = json.Marshal(now); err == nil {
-		err = durable.FS{}.WriteFile("lives", path, func(f *durable.File) error { return f.WriteAt("lives-write", append(text, '\n'), 0) })
+		err = disk.FS{}.WriteFile("lives", path, func(f *disk.File) error { return f.WriteAt("lives-write", append(text, '\n'), 0) })
 	}
 	return lock, dead, err
 }
@@ -63,7 +63,7 @@ func (m *Members) HoldLives() {
 		return
 	}
 	lock, dead, err := takeLives(m.dir, m.Self)
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	if m.lives = lock; err != nil && !errors.As(err, &inUse) && !m.claimFailed {
 		m.claimFailed = true
 		m.log.Info("if this daemon is killed, the others wait some seconds for it: the file that shows that it is dead cannot be written in data_dir", "err", err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // Only names written under the same lock file, in the same boot, are certainly dead.
@@ -18,7 +18,7 @@ func TestLives(t *testing.T) {
 		return // other systems never claim anything
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	take := func(dir, self string, want ...string) *durable.Lock {
+	take := func(dir, self string, want ...string) *disk.Lock {
 		t.Helper()
 		lock, dead, err := takeLives(dir, self)
 		if err != nil {
@@ -30,7 +30,7 @@ func TestLives(t *testing.T) {
 		return lock
 	}
 	first := take(dir, "a:1")
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	if _, dead, err := takeLives(dir, "a:2"); !errors.As(err, &inUse) || dead != nil {
 		t.Errorf("while another process holds it: %q, %v", dead, err)
 	}

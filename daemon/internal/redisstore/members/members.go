@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 const (
@@ -32,9 +32,9 @@ type Members struct {
 	admin redis.UniversalClient
 	log   *slog.Logger
 
-	dir         string        // where this daemon keeps what proves to the next one there that it is dead; "": nowhere
-	lives       *durable.Lock // of dir; nil: not held
-	claimFailed bool          // and it was said
+	dir         string     // where this daemon keeps what proves to the next one there that it is dead; "": nowhere
+	lives       *disk.Lock // of dir; nil: not held
+	claimFailed bool       // and it was said
 }
 
 // New is a daemon that nobody has heard of yet. In dir, which may be "", it keeps what proves

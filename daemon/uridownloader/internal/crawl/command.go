@@ -20,7 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
@@ -264,14 +264,14 @@ func export(dir, format string) error {
 	if err != nil {
 		return err
 	}
-	return durable.FS{}.WriteFile("crawl-graph", filepath.Join(dir, "graph."+format), func(f *durable.File) error {
+	return disk.FS{}.WriteFile("crawl-graph", filepath.Join(dir, "graph."+format), func(f *disk.File) error {
 		return g.Export(&appender{f: f}, format)
 	})
 }
 
 // appender writes to a file from its beginning.
 type appender struct {
-	f  *durable.File
+	f  *disk.File
 	at int64
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/graph"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
@@ -168,7 +168,7 @@ func into(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return write(out)
 	}
-	return durable.FS{}.WriteFile("export", path, func(f *durable.File) error {
+	return disk.FS{}.WriteFile("export", path, func(f *disk.File) error {
 		w := bufio.NewWriterSize(&appender{f: f}, 256<<10)
 		if err := write(w); err != nil {
 			return err
@@ -179,7 +179,7 @@ func into(out io.Writer, path string, write func(io.Writer) error) error {
 
 // appender writes to the end of a file.
 type appender struct {
-	f    *durable.File
+	f    *disk.File
 	size int64
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/backup"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
@@ -57,7 +57,7 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 		return newRemote(cfg.URL(), token, "it runs here")
 	}
 	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
-	var inUse *durable.InUseError
+	var inUse *disk.InUseError
 	switch {
 	case errors.As(err, &inUse):
 		return newRemote(cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
 
@@ -31,9 +31,9 @@ const (
 
 // write writes a snapshot of m. Adds may run concurrently: the file has everything added
 // before the call. more, if not nil, may set further bits in each stripe.
-func write(fs durable.FS, path string, m bitMap, from uint64, more func(i int, stripe []byte) error) error {
+func write(fs disk.FS, path string, m bitMap, from uint64, more func(i int, stripe []byte) error) error {
 	h := m.Header()
-	return fs.WriteFile("bitmap", path, func(f *durable.File) error {
+	return fs.WriteFile("bitmap", path, func(f *disk.File) error {
 		head, err := h.MarshalBinary()
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -159,10 +159,10 @@ func (m *memory) room(n int) []bool {
 	return m.fresh
 }
 
-func (m *memory) Write(fs durable.FS, path string, from uint64) error {
+func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	return write(fs, path, m.bitMap, from, nil)
 }
 
-func (m *memory) WriteWith(fs durable.FS, path string, from uint64, more func(i int, stripe []byte) error) error {
+func (m *memory) WriteWith(fs disk.FS, path string, from uint64, more func(i int, stripe []byte) error) error {
 	return write(fs, path, m.bitMap, from, more)
 }

@@ -14,7 +14,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 )
@@ -149,8 +149,8 @@ type Source struct {
 }
 
 // Write writes a file with the data of source, and returns its size.
-func (f Format) Write(fs durable.FS, path string, h Header, source Source) (size int64, err error) {
-	err = fs.WriteFile("entries", path, func(file *durable.File) error {
+func (f Format) Write(fs disk.FS, path string, h Header, source Source) (size int64, err error) {
+	err = fs.WriteFile("entries", path, func(file *disk.File) error {
 		h.Count = 0
 		var entries []table.Entry
 		var buf []byte

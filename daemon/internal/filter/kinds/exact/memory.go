@@ -6,7 +6,7 @@ package exact
 import (
 	"sync/atomic"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -73,7 +73,7 @@ func (m *memory) Apply(slots []bloom.Hash) error {
 	return m.keys.Apply(slots, func() int64 { return table.Still }, m.time.Advance)
 }
 
-func (m *memory) Write(fs durable.FS, path string, from uint64) error {
+func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	h, now := m.head, m.time.Read()
 	h.From, h.Reserving = from, m.reserves.Load()
 	if h.Reserving {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -49,7 +49,7 @@ func TestHashesVector(t *testing.T) {
 	if n, err := m.Add(hashes("abc"), make([]bool, 3)); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
-	if err := m.Write(durable.FS{}, path, 9); err != nil {
+	if err := m.Write(disk.FS{}, path, 9); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -90,7 +90,7 @@ func TestReservationsVector(t *testing.T) {
 	if got := m.Reserve(id, hashes("bc"), time.Minute, make([]bool, 2)); got != (engine.Reserved{Fresh: 1}) {
 		t.Fatal(got)
 	}
-	if err := m.Write(durable.FS{}, path, 9); err != nil {
+	if err := m.Write(disk.FS{}, path, 9); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)

@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/simhash"
 )
@@ -121,9 +121,9 @@ func endBlock(b []byte, start int) []byte {
 }
 
 // writeFile writes the documents in the index at the time of the call, and maybe later ones.
-func writeFile(fs durable.FS, path string, h header, index *simhash.Index) error {
+func writeFile(fs disk.FS, path string, h header, index *simhash.Index) error {
 	const step = 4096 // fingerprints
-	return fs.WriteFile("fingerprints", path, func(file *durable.File) error {
+	return fs.WriteFile("fingerprints", path, func(file *disk.File) error {
 		at, all := int64(headBytes), index.Fingerprints()
 		var docs []simhash.Document
 		var buf []byte

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -133,7 +133,7 @@ func (m *memory) Apply(slots []bloom.Hash) error {
 	return nil
 }
 
-func (m *memory) Write(fs durable.FS, path string, from uint64) error {
+func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	h := m.head
 	h.from = from
 	return writeFile(fs, path, h, m.index)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/simhash"
@@ -73,7 +73,7 @@ func TestFileVector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Kind().File)
 	m, _ := newFilter(t)
 	near(m, true, three[:2]...)
-	if err := m.Write(durable.FS{}, path, 9); err != nil {
+	if err := m.Write(disk.FS{}, path, 9); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -116,7 +116,7 @@ func TestDamageIsSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Kind().File)
 	m, _ := newFilter(t)
 	near(m, true, three...)
-	if err := m.Write(durable.FS{}, path, 9); err != nil {
+	if err := m.Write(disk.FS{}, path, 9); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -152,7 +152,7 @@ func TestManyBlocks(t *testing.T) {
 	for i := range uint64(9000) {
 		near(m, true, engine.Document{ID: fmt.Sprintf("page %d", i), Fingerprint: i / 2 * 0x9e3779b97f4a7c15})
 	}
-	if err := m.Write(durable.FS{}, path, 1); err != nil {
+	if err := m.Write(disk.FS{}, path, 1); err != nil {
 		t.Fatal(err)
 	}
 	again, _, err := read(spec("md5"), path, timing.SystemClock())

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -87,7 +87,7 @@ func (e *entries) Stats() engine.Stats {
 // deadline of a key counts. Package table defines the entries about reservations.
 func (e *entries) Apply(slots []bloom.Hash) error { return e.table.Apply(slots) }
 
-func (e *entries) Write(fs durable.FS, path string, from uint64) error {
+func (e *entries) Write(fs disk.FS, path string, from uint64) error {
 	h, now := e.head, e.table.Read()
 	h.From, h.Time, h.Wall, h.Reserving = from, now.Table, now.Wall, e.reserves.Load()
 	size, err := format.Write(fs, path, h, entryfile.Source{Part: e.table.Part, Reservations: e.table.Keys().EachReservation})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/durable"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/entryfile"
@@ -30,7 +30,7 @@ func TestEntriesVector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Write(durable.FS{}, path, 9); err != nil {
+	if err := m.Write(disk.FS{}, path, 9); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)

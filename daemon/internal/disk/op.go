@@ -1,4 +1,4 @@
-package durable
+package disk
 
 // Op is one operation of an FS, for FS.Record.
 type Op struct {

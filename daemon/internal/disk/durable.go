@@ -1,7 +1,7 @@
-// Package durable performs the file operations that must survive a crash: temporary file,
+// Package disk performs the file operations that must survive a crash: temporary file,
 // sync, rename, sync of the directory. Each operation carries a label, so that a test
 // can make exactly that one fail; the package does not decide what a failure means.
-package durable
+package disk
 
 import (
 	"errors"
