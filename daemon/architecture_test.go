@@ -257,7 +257,7 @@ func TestImportRulesBite(t *testing.T) {
 		"daemon/internal/filter/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/filter/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/filter/bloom/b.go imports configs: of this module daemon/internal/filter/bloom may import nothing",
 		"daemon/internal/filter/engine/e.go imports daemon/internal/middle: of this module daemon/internal/filter/engine may import daemon/internal/filter/bloom, daemon/internal/filter/canonical, configs",
-		"daemon/internal/redisstore/s.go imports daemon/internal/api: of this module daemon/internal/redisstore may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/tlsdial, configs",
+		"daemon/internal/redisstore/s.go imports daemon/internal/api: of this module daemon/internal/redisstore may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/program/tlsdial, configs",
 		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
 		"daemon/urifilter/main.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
 		"daemon/internal/middle/m.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",

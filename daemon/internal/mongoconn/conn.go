@@ -22,7 +22,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // Options say which servers to connect to, and how.

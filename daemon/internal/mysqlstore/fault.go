@@ -12,7 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore/outcome"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // Numbers of the server's errors, as its manual lists them.

@@ -11,9 +11,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 // await waits for something that happens by itself.

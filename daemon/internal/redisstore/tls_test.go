@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
 )
 
 const (

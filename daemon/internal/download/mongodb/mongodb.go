@@ -18,7 +18,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // Options say which database, and how it is used.

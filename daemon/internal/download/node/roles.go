@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // look is how often a dispatcher looks for new URIs that no master in its own process has announced.

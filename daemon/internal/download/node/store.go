@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/mongodb"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 const storeMongoDB = "mongodb"

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // Whom names the roles that should look for work.
