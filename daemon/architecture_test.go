@@ -218,9 +218,9 @@ func TestImportRulesBite(t *testing.T) {
 		"daemon/internal/api/api.go":             {module + "/daemon/internal/filter/engine", module + "/provision"},
 		"daemon/internal/filter/engine/e.go":     {module + "/daemon/internal/middle"},
 		"daemon/internal/middle/m.go":            {module + "/daemon/internal/api", module + "/daemon/internal/filter/engine"},
-		"daemon/internal/embedded/s.go":          {module + "/daemon/internal/filter/bloom", module + "/daemon/internal/filter/engine"},
-		"daemon/internal/redisstore/s.go":        {module + "/daemon/internal/api"},
-		"daemon/internal/redisstore/s_test.go":   {module + "/daemon/internal/embedded"},
+		"daemon/internal/store/embedded/s.go":    {module + "/daemon/internal/filter/bloom", module + "/daemon/internal/filter/engine"},
+		"daemon/internal/store/redis/s.go":       {module + "/daemon/internal/api"},
+		"daemon/internal/store/redis/s_test.go":  {module + "/daemon/internal/store/embedded"},
 		"daemon/internal/filter/bloom/b.go":      {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/configs"},
 		"daemon/internal/filter/bloom/b_test.go": {"github.com/bits-and-blooms/bloom/v3"},
 		"client/client.go":                       {"net/http", "github.com/spf13/cobra", module + "/configs"},
@@ -257,11 +257,11 @@ func TestImportRulesBite(t *testing.T) {
 		"daemon/internal/filter/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/filter/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/filter/bloom/b.go imports configs: of this module daemon/internal/filter/bloom may import nothing",
 		"daemon/internal/filter/engine/e.go imports daemon/internal/middle: of this module daemon/internal/filter/engine may import daemon/internal/filter/bloom, daemon/internal/filter/canonical, configs",
-		"daemon/internal/redisstore/s.go imports daemon/internal/api: of this module daemon/internal/redisstore may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/program/tlsdial, configs",
+		"daemon/internal/store/redis/s.go imports daemon/internal/api: of this module daemon/internal/store/redis may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/program/tlsdial, configs",
 		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
 		"daemon/urifilter/main.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
 		"daemon/internal/middle/m.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
-		"daemon/internal/redisstore/s.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
+		"daemon/internal/store/redis/s.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
 		"provision/redis/r.go imports provision/release: of this module provision/redis may import provision/apt, provision/diff, provision/host, provision/pki, provision/secret, provision/step, configs/address",
 		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",
 		"magefiles/targets.go imports daemon/urifilter: of this module magefiles may import provision, configs",
@@ -281,7 +281,7 @@ func TestImportRulesBite(t *testing.T) {
 		}
 	}
 	empty := guardNothing(rules(), imports)
-	if !slices.Contains(empty, "daemon/internal/journal") || slices.Contains(empty, "daemon/internal/api") {
-		t.Errorf("folders without a Go file: got %v, want daemon/internal/journal among them, and not daemon/internal/api", empty)
+	if !slices.Contains(empty, "daemon/internal/store/embedded/journal") || slices.Contains(empty, "daemon/internal/api") {
+		t.Errorf("folders without a Go file: got %v, want daemon/internal/store/embedded/journal among them, and not daemon/internal/api", empty)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/client/clienttest"
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
 // The daemon keeps the same contract of package client as the server in that package's tests.

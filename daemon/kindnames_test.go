@@ -35,7 +35,7 @@ var mayExplainKinds = []string{
 // ofKinds are the packages of single kinds: the memory, in one store or another, of their filters.
 var ofKinds = []string{
 	module + "/daemon/internal/filter/kinds/", module + "/daemon/internal/filter/bloom", module + "/daemon/internal/filter/timing", module + "/daemon/internal/filter/simhash",
-	module + "/daemon/internal/redisstore/bitmap", module + "/daemon/internal/redisstore/timed", module + "/daemon/internal/redisstore/exact",
+	module + "/daemon/internal/store/redis/bitmap", module + "/daemon/internal/store/redis/timed", module + "/daemon/internal/store/redis/exact",
 }
 
 // kindRules is what no file outside of a kind may have.
@@ -218,7 +218,7 @@ func TestNobodyNamesKindsBites(t *testing.T) {
 	const text = `package x
 import (
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/timed"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/timed"
 	alias "github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/bloom"
 	"bloom"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 

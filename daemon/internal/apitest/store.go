@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
 // MemStore is an engine.Store that remembers until the test ends, and fails on request.

@@ -13,10 +13,10 @@ import (
 	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 

@@ -11,13 +11,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/servers"
-	"github.com/cr-clawer/urifilter/daemon/internal/stores"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/joined"
+	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
+	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
 // OpenStore opens the stores in the settings. livesDir is where a daemon that shares Redis
@@ -28,16 +28,16 @@ func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.St
 		return nil, err
 	}
 	if cfg.MySQL.Addr == "" {
-		return stores.Join(main, nil, log), nil
+		return joined.Join(main, nil, log), nil
 	}
 	beside, err := openMySQL(cfg, log)
 	if err != nil {
 		return nil, errors.Join(err, main.Close())
 	}
-	return stores.Join(main, beside, log), nil
+	return joined.Join(main, beside, log), nil
 }
 
-func openMain(cfg configs.Config, livesDir string, log *slog.Logger) (stores.Main, error) {
+func openMain(cfg configs.Config, livesDir string, log *slog.Logger) (joined.Main, error) {
 	if cfg.Store == "redis" {
 		return openRedis(cfg.Redis, uint64(cfg.Limits.FilterBytes), livesDir, log)
 	}
@@ -66,7 +66,7 @@ func MySQLOptions(c configs.MySQL, log *slog.Logger) (mysqlstore.Options, error)
 	return mysqlstore.Options{Addr: c.Addr, User: c.User, Password: password, Database: c.Database, TLS: dialer}, err
 }
 
-func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.Logger) (stores.Main, error) {
+func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.Logger) (joined.Main, error) {
 	password, err := secret.Read(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
@@ -98,7 +98,7 @@ func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.L
 
 // resyncFrom lets a store that can lose data ask the archive for data that no live daemon knows.
 func resyncFrom(store engine.Store, archive engine.Archive) {
-	if joined, ok := store.(*stores.Store); ok {
+	if joined, ok := store.(*joined.Store); ok {
 		store = joined.Main()
 	}
 	r, ok := store.(*redisstore.Store)

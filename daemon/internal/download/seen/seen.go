@@ -15,10 +15,10 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
 // Filter knows which URIs are new. It is safe for concurrent use.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
 func scrape(t *testing.T, registry prometheus.Gatherer) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
-	"github.com/cr-clawer/urifilter/daemon/internal/redisstore/footprint"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/footprint"
 )
 
 // ErrUnknown is wrapped in the error for a kind that does not predict what its filters take.

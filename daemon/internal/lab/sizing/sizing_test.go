@@ -13,13 +13,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
-	"github.com/cr-clawer/urifilter/daemon/internal/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
-	"github.com/cr-clawer/urifilter/daemon/internal/journal"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
 	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
+	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 

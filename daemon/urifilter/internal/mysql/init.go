@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 

@@ -1,5 +1,5 @@
 // Package mysql holds the commands that prepare a MariaDB for filters: the database, the user and
-// the tables. The package daemon/internal/mysqlstore defines the contents of the tables.
+// the tables. The package daemon/internal/store/mysql defines the contents of the tables.
 package mysql
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqlstore"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 

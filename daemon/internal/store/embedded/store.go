@@ -1,0 +1,330 @@
+// Package embedded keeps filters on this machine: what they remember is in memory, and on disk
+// each has a file and a journal of what the file lacks. docs/format.md describes the files,
+// diskfilter.go says why a crash loses nothing; what differs between kinds is in package kinds.
+//
+// It does not hash, and does not know items.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
+)
+
+const (
+	flushEvery      = time.Second            // durability: interval
+	checkpointEvery = 100 * time.Millisecond // how often the journals' sizes are checked
+	checkpointRetry = 30 * time.Second
+	sweepEvery      = 100 * time.Millisecond // how often a part of the expired items is released
+)
+
+// Options say where a store is and how it works.
+type Options struct {
+	Dir        string
+	Durability string // always | interval | none
+	// CheckpointBytes is the size of a journal that makes a checkpoint due, or a quarter of
+	// the bit-map if that is more. Default 64 MiB.
+	CheckpointBytes int64
+	// SegmentBytes is the size of the first file of a journal; the following ones are larger.
+	// Default 1 MiB.
+	SegmentBytes int64
+	Log          *slog.Logger
+	FS           disk.FS      // zero: the real one
+	Clock        timing.Clock // zero: the machine's
+}
+
+// Store implements engine.Store in a data directory that it owns alone.
+type Store struct {
+	opt  Options
+	log  *slog.Logger
+	sync journal.Sync
+	lock *disk.Lock
+
+	mu   sync.Mutex
+	sets map[string]*diskFilter
+	bad  []engine.Quarantined
+	err  error // sticky
+
+	metrics metrics
+
+	numbering sync.Mutex // guards the file of numbers.go
+
+	drops  atomic.Int64 // for names
+	failed chan struct{}
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+}
+
+var _ engine.Store = (*Store)(nil)
+
+// Open locks the data directory, which it creates if missing. It returns a
+// *disk.InUseError if another process has it. Load reads the filters.
+func Open(opt Options) (*Store, error) {
+	if opt.CheckpointBytes == 0 {
+		opt.CheckpointBytes = 64 << 20
+	}
+	if opt.Clock.Wall == nil {
+		opt.Clock = timing.SystemClock()
+	}
+	mode, err := parseDurability(opt.Durability)
+	if err != nil {
+		return nil, err
+	}
+	disk.KeepReserve()
+	for _, dir := range []string{opt.Dir, filepath.Join(opt.Dir, filtersDir)} {
+		if err := opt.FS.MkdirAll("data-dir", dir); err != nil {
+			return nil, fmt.Errorf("data directory: %w", err)
+		}
+	}
+	lock, err := disk.AcquireLock(filepath.Join(opt.Dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", opt.Dir, err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Store{
+		opt: opt, log: opt.Log, sync: mode, lock: lock,
+		sets: map[string]*diskFilter{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(),
+	}
+	s.work.Go(func() { s.every(ctx, flushEvery, s.flush) })
+	s.work.Go(func() { s.every(ctx, checkpointEvery, s.checkpointDue) })
+	s.work.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
+	return s, nil
+}
+
+func parseDurability(s string) (journal.Sync, error) {
+	switch s {
+	case "always":
+		return journal.Always, nil
+	case "interval":
+		return journal.Interval, nil
+	case "none":
+		return journal.None, nil
+	}
+	return 0, fmt.Errorf("durability %q: want always, interval or none", s)
+}
+
+// Load implements engine.Store. A filter that is damaged is left out; Quarantined says
+// why. An error concerns all filters.
+func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
+	dirs, err := s.tidy()
+	if err != nil {
+		return nil, err
+	}
+	loaded := map[engine.Spec]engine.Set{}
+	bad := clashing(dirs)
+	for _, dir := range dirs {
+		if bad[dir] != nil {
+			s.quarantine(dir, bad[dir])
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		k, set, found, err := s.load(dir)
+		if ofAll(err) {
+			return nil, err
+		}
+		if err != nil {
+			s.quarantine(dir, err)
+			continue
+		}
+		s.log.Info("filter loaded", "filter", k.spec.Name, "kind", k.spec.Kind, "bytes", k.memory.Bytes(), "replayed_keys", found.Keys,
+			"torn_bytes", found.Torn, "took", time.Since(start).Round(time.Microsecond))
+		loaded[k.spec] = set
+	}
+	return loaded, nil
+}
+
+// load reads one filter's folder: its description, its file, and the journal that
+// follows it.
+func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error) {
+	var none journal.Found
+	spec, err := readSpec(dir)
+	if err != nil {
+		return nil, nil, none, damaged(err, dir)
+	}
+	of, err := kindOf(spec)
+	if err != nil {
+		return nil, nil, none, err
+	}
+	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does for the directory above
+		return nil, nil, none, err
+	}
+	m, from, err := of.Read(spec, filepath.Join(dir, of.File), s.opt.Clock)
+	if err != nil {
+		return nil, nil, none, damaged(err, dir)
+	}
+	found, err := replay(of, m, from, journal.Reading{Dir: dir, FS: s.opt.FS})
+	if err != nil {
+		return nil, nil, none, damaged(errors.Join(err, m.Free()), dir)
+	}
+	k, set := s.start(spec, dir, of, m, found.Next)
+	return k, set, found, nil
+}
+
+// replay applies to m the journal that follows its file; r says how it is read.
+func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journal.Found, error) {
+	var applied error
+	r.Generation, r.From, r.Width = m.Stats().Generation, from, of.Width
+	r.Apply = func(slots []bloom.Hash) { applied = errors.Join(applied, m.Apply(slots)) }
+	found, err := journal.Replay(r)
+	return found, errors.Join(err, applied)
+}
+
+// start begins to serve a set.
+func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, next uint64) (*diskFilter, engine.Set) {
+	j := journal.Open(journal.Options{
+		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Next: next, Width: of.Width, Parts: of.Parts,
+		FirstSegment: s.opt.SegmentBytes,
+		Log:          s.log, Failed: s.fail, Synced: s.metrics.synced,
+	})
+	k := &diskFilter{store: s, spec: spec, dir: dir, kind: of, memory: m, journal: j}
+	set := serve(k)
+	s.mu.Lock()
+	s.sets[spec.Name] = k
+	s.mu.Unlock()
+	return k, set
+}
+
+func kindOf(spec engine.Spec) (kind.Kind, error) {
+	of, err := kinds.Of(spec.Kind)
+	if err != nil {
+		return of, fmt.Errorf("filter %s: %w", spec.Name, err)
+	}
+	return of, nil
+}
+
+// Drop implements engine.Store.
+func (s *Store) Drop(_ context.Context, spec engine.Spec) error {
+	s.mu.Lock()
+	set := s.sets[spec.Name]
+	s.mu.Unlock()
+	if set == nil {
+		return &engine.UnknownFilterError{Ref: spec.Name}
+	}
+	away, err := set.drop()
+	if err != nil {
+		return fmt.Errorf("drop filter %s: %w", spec.Name, err)
+	}
+	s.mu.Lock()
+	delete(s.sets, spec.Name)
+	s.mu.Unlock()
+	if err := s.opt.FS.RemoveAll("filter-drop-remove", away); err != nil {
+		s.log.Warn("files of a dropped filter are left; the next start removes them", "filter", spec.Name, "path", away, "err", err)
+	}
+	return nil
+}
+
+// Ready implements engine.Store.
+func (s *Store) Ready(context.Context) error {
+	if err := s.sticky(); err != nil {
+		return err
+	}
+	for _, set := range s.all() {
+		if err := set.room(); err != nil {
+			return fmt.Errorf("filter %s: %w", set.spec.Name, err)
+		}
+	}
+	return nil
+}
+
+// Failed implements engine.Store.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Changes implements engine.Store: nobody else changes this store.
+func (s *Store) Changes() <-chan engine.Change { return nil }
+
+func (s *Store) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return
+	}
+	s.err = fmt.Errorf("%w: %w", engine.ErrFailed, err)
+	s.log.Error("store failed; nothing more is accepted", "err", err)
+	close(s.failed)
+}
+
+func (s *Store) sticky() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *Store) all() []*diskFilter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*diskFilter, 0, len(s.sets))
+	for _, set := range s.sets {
+		all = append(all, set)
+	}
+	return all
+}
+
+func (s *Store) every(ctx context.Context, interval time.Duration, work func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			work()
+		}
+	}
+}
+
+// flush syncs for durability interval; an error is sticky and passed to fail.
+func (s *Store) flush() {
+	if s.sync != journal.Interval {
+		return
+	}
+	for _, set := range s.all() {
+		_ = set.journal.Flush()
+	}
+}
+
+func (s *Store) checkpointDue() {
+	for _, set := range s.all() {
+		if !set.due() {
+			continue
+		}
+		if err := set.checkpoint(); err != nil {
+			s.log.Warn("checkpoint put off; the journal keeps everything meanwhile", "err", err)
+		}
+	}
+}
+
+// sweep releases a part of the expired items of each filter.
+func (s *Store) sweep() {
+	for _, set := range s.all() {
+		if err := set.sweep(); err != nil { // nothing is wrong with what is left
+			s.log.Debug("sweep", "filter", set.spec.Name, "err", err)
+		}
+	}
+}
+
+// Close implements engine.Store.
+func (s *Store) Close() error {
+	s.stop()
+	s.work.Wait()
+	var errs []error
+	for _, set := range s.all() {
+		errs = append(errs, set.close())
+	}
+	return errors.Join(append(errs, s.lock.Release())...)
+}

@@ -1,0 +1,194 @@
+package joined
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
+	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+func openMain(t *testing.T) Main {
+	t.Helper()
+	main, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "always", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return main
+}
+
+// log collects what any goroutine logged.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.text.Write(p) }
+func (l *log) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.text.String() }
+
+// opened returns an engine on an embedded store of its own, beside the MariaDB.
+func opened(t *testing.T, o mysqlstore.Options, want ...engine.Spec) (*engine.Engine, *Store, *log) {
+	t.Helper()
+	said := &log{}
+	logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	beside, err := mysqlstore.Open(context.Background(), mysqlstore.Config{Options: o, Log: slog.New(slog.DiscardHandler), Durable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Join(openMain(t), beside, logger)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e, err := engine.Open(context.Background(), s, engine.Settings{Filters: want, Log: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, s, said
+}
+
+func spec(id int, name string, store string) engine.Spec {
+	return engine.Spec{ID: id, Name: name, Kind: "exact", Params: configs.Exact{Store: store}}
+}
+
+func create(t *testing.T, e *engine.Engine, s engine.Spec) *engine.Filter {
+	t.Helper()
+	f, _, err := e.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Each filter is in the store that it names, ids are unique across all stores, and a filter that
+// clashes with one of the daemon's own is not served in its place.
+func TestTwoStores(t *testing.T) {
+	ctx := context.Background()
+	server := mysqltest.Start(t)
+	name := server.Database("select, insert, update, delete, create, drop")
+	o := mysqlstore.Options{Addr: server.Addr, User: name, Password: mysqltest.Password, Database: name}
+	a, s, said := opened(t, o, spec(1, "own", ""), spec(2, "shared", "mysql"))
+	if err := s.Ready(ctx); err != nil {
+		t.Error(err)
+	}
+	for filter, beside := range map[string]bool{"own": false, "shared": true} {
+		f, err := a.Lookup(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, is := f.Set.(*mysqlstore.Set); is != beside {
+			t.Errorf("%s: is in MariaDB: %v", filter, is)
+		}
+		storetest.Add(t, f.Set, storetest.Keys(f.Set, 0, 10))
+		if f, err = a.Clear(ctx, filter); err != nil || f.Stats().Items != 0 || f.Stats().Generation != 2 {
+			t.Errorf("%s cleared: %+v, %v", filter, f.Stats(), err)
+		}
+	}
+	// Two daemons whose own stores know nothing of each other assign no id twice.
+	b, _, _ := opened(t, o)
+	ids := map[int]string{}
+	for _, f := range []*engine.Filter{
+		create(t, a, spec(0, "a-one", "")), create(t, b, spec(0, "b-one", "")), create(t, b, spec(0, "b-two", "mysql")),
+		create(t, a, spec(0, "a-two", "mysql")), create(t, b, spec(0, "b-three", "")),
+	} {
+		if ids[f.ID] != "" {
+			t.Errorf("%s has the id of %s", f.Name, ids[f.ID])
+		}
+		ids[f.ID] = f.Name
+	}
+	// Of two filters with one name, or one id, the daemon's own is served.
+	go a.Follow(t.Context())
+	create(t, b, spec(1, "another", "mysql"))
+	create(t, b, spec(0, "own", "mysql"))
+	for deadline := time.Now().Add(2 * time.Minute); strings.Count(said.String(), "filter is NOT served") < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log does not say that two filters are not served:\n%s", said)
+		}
+	}
+	if f, err := a.Lookup("own"); err != nil || f.KeptIn() != "" {
+		t.Errorf("own: %v, %v", f, err)
+	}
+	for _, filter := range []string{"own", "shared"} {
+		if err := a.Drop(ctx, filter); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The same beside Redis: a filter that one daemon makes in either store is served by another one.
+func TestBesideRedis(t *testing.T) {
+	ctx := context.Background()
+	server, cache := mysqltest.Start(t), redistest.Start(t)
+	name := server.Database("select, insert, update, delete, create, drop")
+	logger := slog.New(slog.DiscardHandler)
+	daemon := func() *engine.Engine {
+		t.Helper()
+		main, err := redisstore.Open(ctx, redisstore.Config{Options: redisstore.Options{Addrs: []string{cache.Addr}, Timeout: time.Minute}, Log: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside, err := mysqlstore.Open(ctx, mysqlstore.Config{Options: mysqlstore.Options{Addr: server.Addr, User: name, Password: mysqltest.Password, Database: name}, Log: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Join(main, beside, logger)
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		e, err := engine.Open(ctx, s, engine.Settings{Log: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go e.Follow(t.Context())
+		return e
+	}
+	a, b := daemon(), daemon()
+	for _, made := range []engine.Spec{spec(0, "redis", ""), spec(0, "maria", "mysql")} {
+		f := create(t, a, made)
+		storetest.Add(t, f.Set, storetest.Keys(f.Set, 0, 10))
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			if g, err := b.Lookup(made.Name); err == nil {
+				if got := slices.Contains(storetest.Add(t, g.Set, storetest.Keys(g.Set, 0, 10)), true); got || g.Spec != f.Spec {
+					t.Errorf("%s: an item is new for both daemons: %v; %+v", made.Name, got, g.Spec)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the other daemon does not serve it", made.Name)
+			}
+		}
+	}
+}
+
+// Without another store, a filter that names one is refused, and other filters are not affected.
+func TestNoneBeside(t *testing.T) {
+	s := Join(openMain(t), nil, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	e, err := engine.Open(context.Background(), s, engine.Settings{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, e, spec(0, "own", ""))
+	var wrong *engine.SpecError
+	if _, _, err := e.Create(context.Background(), spec(0, "other", "mysql")); !errors.As(err, &wrong) || wrong.Field != "store" {
+		t.Errorf("%v, want an error of its store", err)
+	}
+	if s.Changes() != nil {
+		t.Error("somebody else can change it")
+	}
+}

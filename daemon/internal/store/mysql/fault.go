@@ -1,0 +1,81 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/outcome"
+)
+
+// Numbers of the server's errors, as its manual lists them.
+const (
+	erNoDatabasePrivilege = 1044
+	erAccessDenied        = 1045
+	erUnknownDatabase     = 1049
+	erTooManyConnections  = 1040
+	erHostNotAllowed      = 1130
+	erNoTablePrivilege    = 1142
+	erNoSuchTable         = 1146
+	erTooManyOfUser       = 1203
+	erNoPrivilege         = 1227
+	erOptionPrevents      = 1290
+	erReadOnlyTransaction = 1792
+	erReadOnlyMode        = 1836
+)
+
+// errNoSpace are those of a server whose disk is full.
+var errNoSpace = []uint16{1021, 1026, 1114}
+
+// explain says what an error of the server means to an operator.
+func (o Options) explain(err error) error {
+	var demand *demandError
+	if err == nil || strings.Contains(err.Error(), "\nhint: ") && !errors.As(err, &demand) {
+		return err
+	}
+	hint := tlsdial.Hint("mysql", err)
+	var dns *net.DNSError
+	switch n := outcome.Number(err); {
+	case hint != "":
+	case n == erAccessDenied:
+		hint = "check mysql.user and mysql.password_file, and whether the server wants TLS of that user (mysql.tls)"
+	case n == erUnknownDatabase, n == erNoDatabasePrivilege, n == erNoTablePrivilege, n == erNoPrivilege, n == erHostNotAllowed:
+		hint = "`urifilter mysql grant` prints what an administrator of the server is to run"
+	case n == erTooManyConnections, n == erTooManyOfUser:
+		hint = "raise max_connections there, or max_user_connections"
+	case n == erOptionPrevents, n == erReadOnlyMode, n == erReadOnlyTransaction:
+		hint = "the server is read-only: name the primary in mysql.addr"
+	case errors.Is(err, mysql.ErrNoTLS):
+		hint = "the server has no TLS: set mysql.tls: false, or give it a certificate"
+	case errors.As(err, &dns):
+		hint = "check mysql.addr"
+	case outcome.IsDial(err):
+		hint = "is MariaDB running there? (systemctl status mariadb)"
+	}
+	err = fmt.Errorf("mysql %s: %w", o.Addr, err)
+	if hint != "" {
+		err = fmt.Errorf("%w\nhint: %s", err, hint)
+	}
+	return err
+}
+
+// trouble gives an error of the server the engine's name. Nothing was done of what it is of.
+func (s *Store) trouble(err error) error {
+	var unknown *engine.UnknownFilterError
+	var spec *engine.SpecError
+	switch {
+	case err == nil, errors.As(err, &unknown), errors.As(err, &spec),
+		errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict), errors.Is(err, context.Canceled):
+		return err
+	case slices.Contains(errNoSpace, outcome.Number(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
+		return fmt.Errorf("%w: %w\nhint: free space on MariaDB's disk", engine.ErrNoSpace, s.opt.explain(err))
+	}
+	return fmt.Errorf("%w: %w", engine.ErrUnavailable, s.opt.explain(err))
+}

@@ -1,0 +1,144 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+)
+
+const (
+	// pollEvery is how often the registry and the server's settings are checked.
+	pollEvery = time.Second
+	// pollMost bounds a check.
+	pollMost = 30 * time.Second
+	// countEvery is how often items are counted.
+	countEvery = time.Minute
+)
+
+// pollSoon makes poll check at once.
+func (s *Store) pollSoon() {
+	select {
+	case s.early <- struct{}{}:
+	default:
+	}
+}
+
+// poll checks the server and the registry, until the store is closed.
+func (s *Store) poll() {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	counted := time.Now()
+	said := ""
+	for {
+		select {
+		case <-s.run.Done():
+			return
+		case <-tick.C:
+		case <-s.early:
+		}
+		ctx, cancel := context.WithTimeout(s.run, pollMost)
+		err := s.demand(ctx, s.admin)
+		s.note(err)
+		if err == nil {
+			if err = errors.Join(s.follow(ctx), s.noteReserving(ctx)); err == nil {
+				said = ""
+			} else if text := err.Error(); text != said && s.run.Err() == nil {
+				said = text
+				s.log.Warn("changes of other daemons in mysql cannot be read", "err", err)
+			}
+		}
+		if err == nil && s.untidy.Swap(false) {
+			if err = s.tidy(ctx); err != nil {
+				s.untidy.Store(true)
+			}
+		}
+		cancel()
+		if err == nil && time.Since(counted) >= countEvery {
+			for _, set := range s.all() {
+				err = errors.Join(err, set.recount(s.run))
+			}
+			counted = time.Now()
+		}
+		if err != nil && s.run.Err() == nil {
+			s.log.Debug("look at mysql", "err", err)
+		}
+	}
+}
+
+// note keeps the result of a check of the server, and logs when it changes.
+func (s *Store) note(err error) {
+	if s.run.Err() != nil {
+		return
+	}
+	var demand *demandError
+	var fault error
+	if errors.As(err, &demand) {
+		fault, err = s.opt.explain(err), nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case fault != nil && s.fault == nil:
+		s.log.Error("mysql does not meet the requirements; calls for its filters are answered 503 until it does", "err", fault)
+	case fault == nil && err == nil && s.fault != nil:
+		s.log.Info("mysql meets the requirements again")
+	}
+	switch {
+	case err != nil && s.away == nil:
+		s.log.Warn("mysql cannot be reached; calls for its filters are answered 503 until it can", "err", s.opt.explain(err))
+	case err == nil && s.away != nil:
+		s.log.Info("mysql can be reached again")
+	}
+	if s.away = err; err == nil {
+		s.fault = fault
+	}
+}
+
+// follow compares the registry with this daemon's filters, and tells the engine what other
+// daemons have changed.
+func (s *Store) follow(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	entries, err := readEntries(ctx, s.admin)
+	if err != nil {
+		return err
+	}
+	there := map[string]entry{}
+	for _, e := range entries {
+		there[e.spec.Name] = e
+	}
+	for _, set := range s.all() {
+		e, found := there[set.spec.Name]
+		switch {
+		case !found:
+			s.end(set)
+			s.feed.Send(engine.Change{Spec: set.spec, Gone: set})
+		case e == set.entry:
+			delete(there, set.spec.Name)
+		}
+	}
+	var errs []error
+	s.followQuarantine(there)
+	for _, e := range there {
+		set, err := s.load(ctx, e)
+		if errors.As(err, new(damagedError)) {
+			errs = append(errs, s.confine(ctx, e, err))
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err) // perhaps dropped at this moment
+			continue
+		}
+		change := engine.Change{Spec: e.spec, Set: set}
+		if was := s.find(e.spec.Name); was != nil {
+			change.Gone = was
+			s.untidy.Store(true) // its table may be left
+		}
+		s.mended(e.spec.Name)
+		s.adopt(set)
+		s.feed.Send(change)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,188 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// next returns the next change that a store reports.
+func next(t *testing.T, s *Store) (change engine.Change) {
+	t.Helper()
+	await(t, "a change", func() bool {
+		select {
+		case change = <-s.Changes():
+			return true
+		default:
+			return false
+		}
+	})
+	return change
+}
+
+// A daemon is told what the other one creates, clears and drops; even before that, a set that is
+// gone is reported as gone at once.
+func TestFollows(t *testing.T) {
+	ctx := context.Background()
+	c := config(mysqltest.Start(t))
+	one, _ := opened(t, c)
+	two, _ := opened(t, c) // finds the filter
+	made, err := one.Create(ctx, spec(2, "jobs"), storetest.Identity())
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := next(t, two)
+	if change.Spec != spec(2, "jobs") || change.Set == nil || change.Gone != nil {
+		t.Fatalf("made: %+v", change)
+	}
+	theirs := change.Set
+	storetest.Add(t, made, storetest.Keys(made, 0, 10))
+	if got := slices.Contains(storetest.Add(t, theirs, storetest.Keys(theirs, 0, 10)), true); got {
+		t.Error("an item is new for both")
+	}
+	b := storetest.Identity()
+	b.Generation = 2
+	if err := one.Clear(ctx, spec(2, "jobs"), b, func(set engine.Set) { made = set }); err != nil {
+		t.Fatal(err)
+	}
+	var unknown *engine.UnknownFilterError
+	if _, err := theirs.Add(ctx, make([]bloom.Hash, 1), make([]bool, 1)); !errors.As(err, &unknown) {
+		t.Errorf("Add to what another daemon has cleared: %v", err)
+	}
+	if change = next(t, two); change.Set == nil || change.Gone != theirs || change.Set.Stats().Generation != 2 {
+		t.Fatalf("cleared: %+v", change)
+	}
+	theirs = change.Set
+	if got := slices.Contains(storetest.Add(t, theirs, storetest.Keys(theirs, 0, 10)), false); got {
+		t.Error("an item is seen after the clear")
+	}
+	if err := one.Drop(ctx, spec(2, "jobs")); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := two.Holds(ctx, spec(2, "jobs")); there || err != nil {
+		t.Errorf("after the drop: held %v, %v", there, err)
+	}
+	if change = next(t, two); change.Set != nil || change.Gone != theirs {
+		t.Fatalf("dropped: %+v", change)
+	}
+	if err := theirs.Has(ctx, make([]bloom.Hash, 1), make([]bool, 1)); !errors.As(err, &unknown) {
+		t.Errorf("Has of what another daemon has dropped: %v", err)
+	}
+	if _, err := two.Create(ctx, spec(1, "other"), storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("an id that is taken: %v", err)
+	}
+}
+
+// When the callers of two daemons add and forget the same items, the additions minus the removals
+// are the items that are left.
+func TestForgetByTwo(t *testing.T) {
+	const callers, rounds, n = 8, 30, 300
+	c := config(mysqltest.Start(t))
+	one, a := opened(t, c)
+	_, b := opened(t, c)
+	small(one, 50) // some of them in transactions of several statements
+	var added, forgotten atomic.Int64
+	var work sync.WaitGroup
+	for caller := range callers {
+		work.Go(func() {
+			set := []*Set{a, b}[caller%2]
+			for round := range rounds {
+				keys, fresh := storetest.Keys(set, round%3*100, n), make([]bool, n)
+				got, err := set.Add(context.Background(), keys, fresh)
+				if err != nil {
+					t.Error(err)
+				}
+				added.Add(int64(got))
+				if got, err = set.Forget(context.Background(), keys[:n/2]); err != nil {
+					t.Error(err)
+				}
+				forgotten.Add(int64(got))
+			}
+		})
+	}
+	work.Wait()
+	fresh := make([]bool, 2*n)
+	if err := a.Has(context.Background(), storetest.Keys(a, 0, 2*n), fresh); err != nil {
+		t.Fatal(err)
+	}
+	left := int64(0)
+	for _, is := range fresh {
+		if !is {
+			left++
+		}
+	}
+	if added.Load()-forgotten.Load() != left || left == 0 {
+		t.Errorf("%d were new, %d forgotten, %d are left", added.Load(), forgotten.Load(), left)
+	}
+}
+
+// Tables that a change has left behind are dropped; those of other programs stay. A filter whose
+// table is gone, or belongs to another program, is reported by its name.
+func TestTables(t *testing.T) {
+	ctx := context.Background()
+	server := mysqltest.Start(t)
+	c := config(server)
+	_, set := opened(t, c)
+	db := server.Open(c.Database)
+	defer db.Close()
+	server.Exec("create table "+c.Database+".urifilter_items_9_left (a int) comment '"+itemsComment+"'",
+		"create table "+c.Database+".urifilter_items_mine (a int)", "create table "+c.Database+".mine (a int)")
+	reload := func() error {
+		store, err := Open(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = store.Load(ctx)
+		return errors.Join(err, store.Close())
+	}
+	if err := reload(); err != nil {
+		t.Fatal(err)
+	}
+	have, err := comments(ctx, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, left := have["urifilter_items_9_left"]; left {
+		t.Error("a table that no filter has is left")
+	}
+	if _, there := have["urifilter_items_mine"]; !there {
+		t.Error("a table of another program is gone")
+	}
+	server.Exec("alter table " + c.Database + "." + set.table + " comment 'not yours'")
+	wantBad := func(wants ...string) {
+		t.Helper()
+		store, err := Open(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		if sets, err := store.Load(ctx); err != nil || len(sets) != 0 {
+			t.Fatalf("%v, %v", sets, err)
+		}
+		bad := store.Quarantined()
+		if len(bad) != 1 || bad[0].Name != "pages" || bad[0].ID != 1 || !strings.Contains(bad[0].Where, set.table) {
+			t.Fatalf("in quarantine: %+v", bad)
+		}
+		wantError(t, bad[0].Cause, wants...)
+	}
+	wantBad("table "+set.table+" is of another program", "hint: rename that table")
+	server.Exec("drop table " + c.Database + "." + set.table)
+	_, err = set.Add(ctx, make([]bloom.Hash, 1), make([]bool, 1))
+	if wantError(t, err, "filter pages: its table is gone", "hint: bring it back"); !errors.Is(err, engine.ErrUnavailable) {
+		t.Error(err)
+	}
+	wantBad("its table "+set.table+" is gone", "hint: bring it back")
+	server.Exec("update " + c.Database + ".urifilter_filters set entry = '{}'")
+	if err := reload(); err == nil || !strings.Contains(err.Error(), "table urifilter_filters, name pages") {
+		t.Errorf("an entry that cannot be read: %v", err)
+	}
+}

@@ -1,0 +1,83 @@
+package exact
+
+import (
+	"context"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
+)
+
+var (
+	_ engine.Reserving = (*Set)(nil)
+	_ filter.Leasing   = (*Set)(nil)
+)
+
+// resolve finds out which of the items that a batch has found in their sets are seen, and sets
+// ended for those whose lease has ended. If nothing was ever reserved, all of them are seen, and
+// Redis is not asked.
+func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.Hash, err error) {
+	var open []bloom.Hash
+	at := map[bloom.Hash][]*question{}
+	for i := range d.questions {
+		q := &d.questions[i]
+		if key := d.Keys[q.Index]; (d.op == opAdd) == q.Val() {
+			continue
+		} else if s.Removals.Reserving(forgotten.GroupOf(key)) {
+			open, at[key] = append(open, key), append(at[key], q)
+		} else {
+			seen = append(seen, key)
+		}
+	}
+	if len(open) == 0 {
+		return seen, nil
+	}
+	r, err := s.Leases.Resolve(ctx, open, add)
+	for _, key := range r.New {
+		at[key][0].ended = true
+		at[key] = at[key][1:]
+	}
+	for _, key := range r.Unsure {
+		for _, q := range at[key] {
+			q.unacked = true
+		}
+	}
+	return append(seen, r.Seen...), err
+}
+
+// Reserve implements engine.Reserving.
+func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
+	ctx, end, err := s.BeginChange(ctx)
+	if err != nil {
+		return engine.Reserved{}, err
+	}
+	defer end()
+	full := map[node]bool{}
+	got, unacked, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
+		if n := nodeOf(key, level); level < deepest {
+			full[n] = true
+		}
+	})
+	s.divide(ctx, full)
+	if err != nil {
+		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), unacked)
+	}
+	return got, nil
+}
+
+// Commit implements engine.Reserving.
+func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, _ time.Duration, lost []bool) (engine.Settled, error) {
+	end, err := s.Begin()
+	if err != nil {
+		return engine.Settled{}, err
+	}
+	defer end()
+	d := dialogue{Dialogue: s.Open(keys)}
+	got, err := s.Leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, 0, lost)
+	if err == nil {
+		s.learn(&d, got.Now, true)
+	}
+	return s.Leases.Answer(ctx, got, err)
+}

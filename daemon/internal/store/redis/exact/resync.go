@@ -1,0 +1,81 @@
+package exact
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+)
+
+// Lay implements filter.Filter.
+func (s *Set) Lay(ctx context.Context) error {
+	s.look(ctx)
+	return s.Set.Lay(ctx)
+}
+
+// Learn implements filter.Filter.
+func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
+	s.look(ctx)
+	return s.Set.Learn(ctx)
+}
+
+// Stop implements filter.Filter.
+func (s *Set) Stop(ctx context.Context, started bool) error {
+	s.tree.forget()
+	return s.Set.Stop(ctx, started)
+}
+
+// Resend puts into Redis what the mirror has.
+func (p places) Resend(ctx context.Context) error {
+	var keys []bloom.Hash
+	for part := range table.Parts {
+		keys = p.mirror.Part(part, keys[:0])
+		for piece := range slices.Chunk(keys, servers.PieceItems) {
+			if err := p.resend(ctx, piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Set) resend(ctx context.Context, keys []bloom.Hash) error {
+	for len(keys) > 0 {
+		nodes := make([]node, len(keys))
+		cmds := make([]*redis.IntCmd, len(keys))
+		_, sent := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range keys {
+				nodes[i] = s.tree.leaf(key)
+				cmds[i] = p.SAdd(ctx, string(nodes[i].appendKey(nil, s.Prefix)), int64(key.Lo))
+				if g := forgotten.GroupOf(key); s.Removals.Reserving(g) { // it was committed, or taken after its lease
+					p.HDel(ctx, s.Removals.LeasesKey(g), forgotten.Encode(key))
+				}
+			}
+			return nil
+		})
+		var moved []bloom.Hash
+		for i, cmd := range cmds {
+			switch err := cmd.Err(); {
+			case err == nil:
+			case !forgotten.IsMoved(err):
+				return err
+			case nodes[i].level >= deepest:
+				return registry.Foreign(string(nodes[i].appendKey(nil, s.Prefix)))
+			default:
+				s.tree.note(nodes[i])
+				moved = append(moved, keys[i])
+			}
+		}
+		if sent != nil && len(moved) == 0 {
+			return sent
+		}
+		keys = moved
+	}
+	return nil
+}

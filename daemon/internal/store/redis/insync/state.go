@@ -1,0 +1,167 @@
+// Package insync tells when the servers of a Redis have everything that was acknowledged, and
+// makes daemons take the steps of resyncing together. It knows nothing about what is resynced.
+//
+// A server is in sync while it is known to have everything that was acknowledged.
+//
+// Each start of a Redis server has its own run id, and no connection survives a restart. So
+// every connection that carries batches first asks for the run id, and is refused if that
+// server has not been resynced: no batch ever reaches a server that may have lost data. A flush
+// keeps the run id, but shows in the heads of the stripes, which every single test-and-set
+// reads. A daemon that finds data lost changes the key urifilter:incarnation, so that every
+// daemon learns of it.
+//
+// Resyncing has two steps, and each waits for all daemons: first every daemon stops sending
+// batches, then every daemon puts back what it knows. Before both are done, an item that only
+// another daemon knows could look new. If a server loses data again meanwhile, both are repeated,
+// see Witnesses.
+package insync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+)
+
+// ErrLost means that a stripe, or the registry, is gone from Redis.
+var ErrLost = errors.New("redis has lost data")
+
+// ErrMerged means that Redis has more than all daemons know.
+var ErrMerged = errors.New("the archive was restored into a filter with several layers, which all daemons read again")
+
+// State is what this daemon knows about whether the servers are in sync. Its methods may be
+// called by several goroutines.
+type State struct {
+	Epoch atomic.Uint64 // grows whenever a server turns out not to be in sync
+	Wake  chan struct{} // the resyncer has work
+
+	// Flight is read-locked by batches, from before they check whether the servers are in sync.
+	Flight sync.RWMutex
+
+	mu       sync.Mutex
+	synced   bool            // all servers are in sync
+	why      error           // if not
+	resynced map[string]bool // run ids of servers that have everything
+	// incarnation is the value of its key when all were last in sync.
+	incarnation string
+	// stale is the incarnation in which data was found to be missing or added since then; "": none.
+	stale string
+}
+
+// NewState returns the state of a daemon that has not connected yet.
+func NewState() *State {
+	return &State{Wake: make(chan struct{}, 1), why: errors.New("not yet connected"), resynced: map[string]bool{}}
+}
+
+// Check returns why no batch may be sent now, or nil if one may. The epoch changes with each
+// invalidation.
+func (t *State) Check() (epoch uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.synced {
+		return 0, fmt.Errorf("%w: %w", engine.ErrUnavailable, t.why)
+	}
+	return t.Epoch.Load(), nil
+}
+
+// Invalidate says that a server may lack data, and wakes the resyncer.
+func (t *State) Invalidate(why error) {
+	t.mu.Lock()
+	t.Epoch.Add(1)
+	t.synced, t.why = false, why
+	if t.stale == "" && (errors.Is(why, ErrLost) || errors.Is(why, ErrMerged)) {
+		t.stale = t.incarnation
+	}
+	t.mu.Unlock()
+	select {
+	case t.Wake <- struct{}{}:
+	default:
+	}
+}
+
+// Note records why the resyncer has not finished.
+func (t *State) Note(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.synced {
+		t.why = why
+	}
+}
+
+// Validate marks the servers as in sync, unless there was an invalidation since epoch, and
+// reports whether it did so.
+func (t *State) Validate(epoch uint64, runIDs []string, incarnation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Epoch.Load() != epoch {
+		return false
+	}
+	t.resynced = map[string]bool{}
+	for _, id := range runIDs {
+		t.resynced[id] = true
+	}
+	t.synced, t.why, t.stale, t.incarnation = true, nil, "", incarnation
+	return true
+}
+
+func (t *State) Knows(runID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resynced[runID]
+}
+
+// WasSynced reports whether the servers were ever in sync.
+func (t *State) WasSynced() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.resynced) > 0
+}
+
+// AnyNew tells whether one of the servers was started since all were last in sync.
+func (t *State) AnyNew(runIDs []string) bool {
+	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.Knows(id) })
+}
+
+// Stale returns the incarnation that must be replaced, if it is still current, because data was
+// lost in it; "" if there is none.
+func (t *State) Stale() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stale
+}
+
+// LostAgain says that data was lost while an incarnation was resynced: the next resync replaces it.
+func (t *State) LostAgain(incarnation string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = incarnation
+}
+
+func (t *State) IsCurrent(incarnation string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.incarnation == incarnation
+}
+
+// OnConnect checks the server behind a new connection for batches.
+func (t *State) OnConnect(ctx context.Context, c *redis.Conn) error {
+	id, err := servers.MasterRunID(ctx, c)
+	if errors.Is(err, servers.ErrSentinel) {
+		return nil // it holds no data, and tells where the master is
+	}
+	if err != nil {
+		return err
+	}
+	if !t.Knows(id) {
+		t.Invalidate(fmt.Errorf("redis has restarted (run id %.8s); resyncing", id))
+		return servers.ErrNotSynced
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+// Package itemset has what is common to the filters that keep single items in Redis, those of
+// the kinds exact and timing: how a batch begins, queries and fails, how an item is forgotten,
+// and how a filter resyncs. It does not know where items are kept, or what a mirror contains.
+package itemset
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/leases"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+)
+
+// Set is the part of a filter that is the same for both kinds.
+type Set struct {
+	filter.Common
+	Prefix   string // of the keys
+	Removals *forgotten.Log
+	Leases   leases.Set
+
+	items Items
+	undos forgotten.Queue
+}
+
+// Items are the items of a filter of one kind.
+type Items interface {
+	forgotten.Items
+	// Remove removes from Redis the items that are to be forgotten.
+	Remove(ctx context.Context, keys []bloom.Hash) (forgotten.Removal, error)
+	// Undo uses c to remove from Redis the items that no caller was told of. left are those
+	// that wait for the next time.
+	Undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) (left []forgotten.Untold, err error)
+	// Resend puts the contents of the mirror into Redis.
+	Resend(ctx context.Context) error
+}
+
+// Init makes s the set of an entry. expires: items are keys that expire.
+func (s *Set) Init(l *filter.Link, e registry.Entry, items Items, expires bool) {
+	s.Link, s.Entry, s.items = l, e, items
+	s.Prefix = registry.ItemPrefix(e)
+	s.Removals = forgotten.New(l.Servers, s.Prefix, items)
+	s.Leases = leases.Set{Leases: leases.New(l.Servers, s.Removals, items, expires), Common: &s.Common, Begin: s.Begin}
+}
+
+// Witness returns the key that exists as long as Redis has lost nothing of group g.
+func (s *Set) Witness(g int) string { return s.Removals.Witness(g) }
+
+// Seed implements engine.Set.
+func (s *Set) Seed() uint64 { return s.Entry.Seed }
+
+// InvalidateForgotten implements filter.Forgetful.
+func (s *Set) InvalidateForgotten() { s.Removals.InvalidateForgotten() }
+
+// Begin lets a batch begin, unless servers are not in sync. Until end is called, everything
+// that is learned from Redis comes from these servers.
+func (s *Set) Begin() (end func(), err error) {
+	if err := s.Enter(); err != nil {
+		return nil, err
+	}
+	s.State.Flight.RLock()
+	end = func() {
+		s.State.Flight.RUnlock()
+		s.Use.RUnlock()
+	}
+	if _, err := s.State.Check(); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// BeginChange is Begin for a batch that changes the data in Redis. It removes what earlier
+// batches have left. The batch must use the context that is returned, which does not end when
+// the caller hangs up: the outcome of a batch that was sent must become known.
+func (s *Set) BeginChange(ctx context.Context) (_ context.Context, end func(), err error) {
+	if end, err = s.Begin(); err != nil {
+		return ctx, nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
+		end()
+		return ctx, nil, s.Trouble(ctx, err)
+	}
+	return ctx, end, nil
+}
+
+// Forget implements engine.Forgetful.
+func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
+	ctx, end, err := s.BeginChange(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	r, err := s.items.Remove(ctx, keys)
+	if err != nil {
+		return 0, filter.ForgetInDoubt(s.Trouble(ctx, err), len(r.Removed)+len(r.Unsure))
+	}
+	return len(r.Removed), nil
+}
+
+// Release implements engine.Reserving.
+func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
+	return s.Leases.Release(ctx, id, keys, lost)
+}
+
+// SweepLeases implements filter.Leasing.
+func (s *Set) SweepLeases(ctx context.Context) error { return s.Leases.SweepLeases(ctx) }
+
+// Broken cleans up after a batch that failed; outcomes has the verdicts of its items. Items
+// that were new, but that nobody is told of now, are removed from Redis. Of items whose reply
+// was lost it cannot be known whether they were new. Only if all of them are removed was
+// nothing remembered.
+func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, servers.Verdict], err error) error {
+	var untold []forgotten.Untold
+	unsure := 0
+	for item, v := range outcomes {
+		if v == servers.Unknown {
+			unsure++
+		}
+		if v == servers.Fresh || v == servers.Unknown && s.UnackedIsNew {
+			untold = append(untold, item)
+		}
+	}
+	if errors.Is(err, servers.ErrTooFewReplicas) {
+		unsure += len(untold) // a replica may have them, and never hear that they were removed
+	}
+	err = s.Trouble(ctx, err)
+	if undo := s.undo(ctx, s.Servers.Batches, untold); undo != nil {
+		unsure += len(untold)
+		s.Log.Debug("items of a batch that failed are still in redis", "filter", s.Spec.Name, "items", len(untold), "err", undo)
+	}
+	return filter.InDoubt(err, unsure)
+}
+
+// undo uses c to remove from Redis the items that no caller was told of. Those that are left
+// wait.
+func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) error {
+	if len(items) == 0 {
+		return nil
+	}
+	left, err := s.items.Undo(ctx, c, items)
+	s.undos.Add(left)
+	return err
+}
+
+// undoPending is undo for what earlier batches have left.
+func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
+	err := s.undo(ctx, c, s.undos.Take())
+	if errors.Is(err, ErrTooLate) {
+		return nil // they expire
+	}
+	return err
+}
+
+// ErrTooLate is returned by Items.Undo for items that are about to expire.
+var ErrTooLate = errors.New("an item is about to expire, and may then be another caller's")

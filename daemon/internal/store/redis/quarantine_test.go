@@ -1,0 +1,135 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+)
+
+// nextChange returns the next change of other daemons that a store reports.
+func nextChange(t *testing.T, s *Store) engine.Change {
+	t.Helper()
+	select {
+	case change := <-s.Changes():
+		return change
+	case <-time.After(2 * time.Minute):
+		t.Fatal("no change is seen")
+		return engine.Change{}
+	}
+}
+
+// An unreadable entry does not prevent other filters from being served, made or dropped, at
+// running daemons and at one that starts. It is moved to where somebody can look at it.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	storeA, a := opened(t, config(server.Addr))
+	add(t, a, 0, 1000)
+	entries := map[string]string{"later": `{"id":9,"kind":"of a newer version"}`, "broken": `{"id":10,"ki`, "half": `{"id":11,"kind":"bloom","map":"AAAA"}`}
+	for name, text := range entries {
+		server.CLI("hset", registry.Key, name, text)
+	}
+	told := map[string]bool{}
+	for len(told) < len(entries) {
+		change := nextChange(t, storeA)
+		if change.Bad == nil || told[change.Bad.Name] {
+			t.Fatalf("got %+v, want each entry once", change)
+		}
+		told[change.Bad.Name] = true
+	}
+	storeB, b := opened(t, config(server.Addr))
+	var names []string
+	for _, q := range storeB.Quarantined() {
+		names = append(names, q.Name)
+		if want := map[string]int{"later": 9, "half": 11}[q.Name]; q.ID != want || !strings.Contains(q.Where, registry.Key) || !strings.Contains(q.Cause.Error(), "hint:") {
+			t.Errorf("%+v", q)
+		}
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"broken", "half", "later"}) {
+		t.Fatalf("in quarantine are %q", names)
+	}
+	if n := add(t, b, 0, 1000); n != 0 {
+		t.Errorf("%d items of the filter beside them are new again", n)
+	}
+	made := engine.Spec{ID: 20, Name: "made", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
+	if _, err := storeB.Create(ctx, made, storetest.Identity()); err != nil {
+		t.Errorf("a filter beside them cannot be made: %v", err)
+	}
+	if change := nextChange(t, storeA); change.Spec != made || change.Set == nil {
+		t.Errorf("got %+v, want the filter that was made", change)
+	}
+	for _, spec := range []engine.Spec{{ID: 21, Name: "later"}, {ID: 9, Name: "other"}} {
+		spec.Kind, spec.Params = "bloom", configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+		if _, err := storeB.Create(ctx, spec, storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("%s, id %d: %v, want ErrConflict", spec.Name, spec.ID, err)
+		}
+	}
+	for _, q := range storeB.Quarantined() {
+		if q.Name != "later" {
+			continue
+		}
+		if to, err := storeB.PutAway(ctx, q); err != nil || !strings.Contains(to, registry.QuarantineKey) {
+			t.Fatalf("%q, %v", to, err)
+		}
+	}
+	if change := nextChange(t, storeA); change.Mended == nil || change.Mended.Name != "later" {
+		t.Errorf("got %+v, want that it is in quarantine no more", change)
+	}
+	if got := server.CLI("hvals", registry.QuarantineKey); got != entries["later"] {
+		t.Errorf("the entry is not common: %s", got)
+	}
+	// A check of the registry that began earlier may record it once more, until the next check.
+	for deadline := time.Now().Add(2 * time.Minute); len(storeB.Quarantined()) != 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d are left in quarantine, want 2", len(storeB.Quarantined()))
+		}
+	}
+	server.CLI("flushall") // entries in quarantine do not prevent a resync
+	for _, s := range []*bitmap.Set{a, b} {
+		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {
+			t.Errorf("%d items are new after redis was flushed", countOf(isNew))
+		}
+	}
+}
+
+// The same for a stripe that belongs to another program, or to another filter.
+func TestQuarantineOfStripes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, s := opened(t, config(server.Addr))
+	other := engine.Spec{ID: 2, Name: "ip", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
+	if _, err := store.Create(context.Background(), other, storetest.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	_ = store.Close()
+	key := s.StripeKeys()[1]
+	for _, command := range [][]string{{"set", key, "something else"}, {"del", key}, {"lpush", key, "x"}, {"del", key}, {"set", key, "URISxxxx and more"}} {
+		if server.CLI(command...); command[0] == "del" {
+			continue
+		}
+		store, err := Open(context.Background(), config(server.Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets, err := store.Load(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := store.Quarantined()
+		if len(sets) != 1 || sets[other] == nil || len(bad) != 1 || bad[0].Name != uri.Name || bad[0].ID != uri.ID || !strings.Contains(bad[0].Cause.Error(), key) {
+			t.Errorf("%q: served %v, in quarantine %+v", command, sets, bad)
+		}
+		_ = store.Close()
+	}
+}

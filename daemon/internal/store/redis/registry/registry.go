@@ -1,0 +1,144 @@
+// Package registry has what Redis knows about filters: which exist, their ids, what is left of
+// those that were dropped or never completed, and entries that cannot be read. Each change is
+// one transaction, so that daemons see filters whole. The package knows nothing about the
+// contents of filters.
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+)
+
+const (
+	// Key is a hash: name of a filter -> entry, as Encode makes it.
+	Key = "urifilter:filters"
+	// FormatField is the field of Key with the version of everything in Redis, 1.
+	FormatField = ":format"
+
+	format = "1"
+	// versionKey counts the clears that were ever made. It is in the registry's slot.
+	versionKey = "urifilter:version:{" + Key + "}"
+)
+
+// Registry is the registry of one Redis as one daemon sees it. Its methods may be called by
+// several goroutines.
+type Registry struct {
+	servers *servers.Servers
+	self    string // the name of this daemon
+	log     *slog.Logger
+
+	highestID atomic.Int64 // that this daemon has seen in idsKey
+
+	mu  sync.Mutex
+	id  string                        // of the registry with which the filters here agree
+	bad map[string]engine.Quarantined // by name
+}
+
+// New returns a registry that has not been read yet, for the daemon named self.
+func New(servers *servers.Servers, self string, log *slog.Logger) *Registry {
+	return &Registry{servers: servers, self: self, log: log, bad: map[string]engine.Quarantined{}}
+}
+
+// Look returns an error if the data in Redis is that of another program.
+func (r *Registry) Look(ctx context.Context) error {
+	err := r.servers.Admin.HExists(ctx, Key, FormatField).Err()
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		err = Foreign(Key)
+	}
+	return err
+}
+
+// Entries reads the filters' entries, without the format field.
+func (r *Registry) Entries(ctx context.Context) (map[string]string, error) {
+	all, err := r.servers.Admin.HGetAll(ctx, Key).Result()
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := all[FormatField]; len(all) > 0 && (!ok || f != format) {
+		return nil, fmt.Errorf("key %s: format %q, this version knows %s\nhint: update urifilter, or give it a database of its own (redis.db)", Key, f, format)
+	}
+	delete(all, FormatField)
+	return all, nil
+}
+
+// idKey is the key of a string that distinguishes a registry from one that was begun after it
+// was lost: filters that the new one lacks were not dropped. It is in the registry's slot of a
+// cluster.
+const idKey = "urifilter:registry:{" + Key + "}"
+
+// Read reads all fields of the registry, and its id, at one moment. The registry has no id if
+// it was lost, or if only earlier versions have written to it.
+func (r *Registry) Read(ctx context.Context) (all map[string]string, id string, err error) {
+	var fields *redis.MapStringStringCmd
+	var got *redis.StringCmd
+	_, err = r.servers.Admin.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		fields, got = p.HGetAll(ctx, Key), p.Get(ctx, idKey)
+		return nil
+	})
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return fields.Val(), got.Val(), nil
+}
+
+// Same tells whether an id is that of the registry that was last resynced.
+func (r *Registry) Same(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return id != "" && r.id == id
+}
+
+// Agreed records that the filters here agree with the registry of that id.
+func (r *Registry) Agreed(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.id = id
+}
+
+// Another tells whether an id is that of another registry than the one that the filters here
+// agreed with.
+func (r *Registry) Another(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.id != "" && r.id != id
+}
+
+// Version returns the number of clears that were ever made.
+func (r *Registry) Version(ctx context.Context) (int64, error) {
+	n, err := r.servers.Admin.Get(ctx, versionKey).Int64()
+	if err == redis.Nil {
+		return 0, nil
+	}
+	return n, err
+}
+
+// mend adds to the registry KEYS[1] the entries ARGV[3...] that it lacks, and its format,
+// ARGV[1]. A registry that had no format is new, and gets the id ARGV[2] at KEYS[2]. mend
+// returns the id.
+var mend = redis.NewScript(`
+for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i+1]) end
+if redis.call('HSETNX', KEYS[1], ':format', ARGV[1]) == 1 then redis.call('DEL', KEYS[2]) end
+redis.call('SET', KEYS[2], ARGV[2], 'NX')
+return redis.call('GET', KEYS[2])
+`)
+
+// Mend adds entries that are missing, and the id that distinguishes one registry from another,
+// in one step. It returns the id.
+func (r *Registry) Mend(ctx context.Context, entries []any) (string, error) {
+	args := append([]any{format, rand.Text()}, entries...)
+	return mend.Run(ctx, r.servers.Admin, []string{Key, idKey}, args...).Text()
+}

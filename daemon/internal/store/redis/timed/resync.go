@@ -1,0 +1,40 @@
+package timed
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+)
+
+// Resend puts the items of the mirror into Redis, each for the rest of the time for which it
+// counts as seen.
+func (p places) Resend(ctx context.Context) error {
+	var entries []timing.Entry
+	for part := range timing.Parts {
+		entries = p.mirror.Part(part, entries[:0])
+		for piece := range slices.Chunk(entries, servers.PieceItems) {
+			if err := p.resend(ctx, piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Set) resend(ctx context.Context, entries []timing.Entry) error {
+	now := s.mirror.Now()
+	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, e := range entries {
+			if left := e.Until - now; left > 0 {
+				p.Set(ctx, string(s.key(nil, e.Key)), "1", time.Duration(left)*time.Millisecond)
+			}
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,317 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+)
+
+// kinds are the kinds of this store: open makes or finds the filter.
+var kinds = map[string]func(testing.TB, Config) (*Store, engine.Set){
+	"bloom": func(t testing.TB, c Config) (*Store, engine.Set) { return opened(t, c) },
+	"bloom, small mirror": func(t testing.TB, c Config) (*Store, engine.Set) {
+		c.MirrorBytes = tiny
+		return opened(t, c)
+	},
+	"timing": func(t testing.TB, c Config) (*Store, engine.Set) {
+		return openedTimed(t, c)
+	},
+	"exact": func(t testing.TB, c Config) (*Store, engine.Set) { return openedExact(t, c) },
+}
+
+func forEachKind(t *testing.T, test func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set))) {
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open)
+		})
+	}
+}
+
+// wins counts how often each item was new for somebody.
+type wins map[int]int
+
+func (w wins) note(from int, isNew []bool) {
+	for i, is := range isNew {
+		if is {
+			w[from+i]++
+		}
+	}
+}
+
+// addUntilAnswered adds until a batch is answered, and reports whether an error on the way
+// said that the outcome is unknown.
+func addUntilAnswered(t testing.TB, s engine.Set, from, n int) (isNew []bool, unknown bool) {
+	t.Helper()
+	isNew = make([]bool, n)
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, err := s.Add(context.Background(), storetest.Keys(s, from, n), isNew)
+		if err == nil {
+			return isNew, unknown
+		}
+		unknown = unknown || errors.Is(err, engine.ErrInDoubt)
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Replies are lost in the middle of batches. Answers are true whichever daemon the caller asks
+// next: with in_doubt seen no item is ever new twice, and an item is new for nobody only if
+// the outcome was reported as unknown; with new every item is new for somebody.
+func TestRepliesLost(t *testing.T)       { repliesLost(t, 12) }
+func TestNoRaceRepliesLost(t *testing.T) { repliesLost(t, 40) }
+
+func repliesLost(t *testing.T, rounds int) {
+	t.Parallel()
+	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		for _, unackedIsNew := range []bool{false, true} {
+			t.Run(strconv.FormatBool(unackedIsNew), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				line := testserver.NewCutter(t, server.Addr)
+				c := config(line.Addr)
+				c.UnackedIsNew = unackedIsNew
+				_, s := open(t, c)
+				direct := config(server.Addr)
+				direct.UnackedIsNew = unackedIsNew
+				storeB, other := open(t, direct)
+				const n = 300
+				doubtful := 0
+				for round := range rounds {
+					w := wins{}
+					from := round * n
+					line.Cut(round * n * 5 / rounds)
+					isNew := make([]bool, n)
+					_, err := s.Add(context.Background(), storetest.Keys(s, from, n), isNew)
+					line.Pass()
+					unknown := errors.Is(err, engine.ErrInDoubt)
+					if err == nil {
+						w.note(from, isNew)
+					} else if unknown {
+						doubtful++
+					}
+					// Any order of the two daemons.
+					for _, set := range [][]engine.Set{{s, other, s}, {other, s, other}}[round%2] {
+						isNew, told := addUntilAnswered(t, set, from, n)
+						unknown = unknown || told
+						w.note(from, isNew)
+					}
+					if unackedIsNew || !unknown {
+						publishNow(t, s, storeB)
+						isNew, told := addUntilAnswered(t, other, from, n)
+						unknown = unknown || told
+						w.note(from, isNew)
+					}
+					for i := from; i < from+n; i++ {
+						switch got := w[i]; {
+						case got > 1 && !unackedIsNew:
+							t.Fatalf("round %d: item %d was new %d times", round, i, got)
+						case got == 0 && (unackedIsNew || !unknown):
+							t.Fatalf("round %d: item %d was new for nobody (unknown: %v)", round, i, unknown)
+						}
+					}
+				}
+				if doubtful < rounds/3 {
+					t.Errorf("only %d of %d batches were in doubt", doubtful, rounds)
+				}
+			})
+		}
+	})
+}
+
+// publishNow makes the daemon of s do at once what it does in the background, and the other
+// one learn of it.
+func publishNow(t testing.TB, s engine.Set, other *Store) {
+	t.Helper()
+	if set, ok := s.(*bitmap.Set); ok {
+		if err := set.PublishUnacked(context.Background(), set.Servers.Batches); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.followUnacked(context.Background(), true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Redis runs out of memory in the middle of a batch: the answer is also true at the other
+// daemon, and once there is room again every item is new once.
+func TestOutOfMemoryInABatch(t *testing.T)       { outOfMemoryInABatch(t, 500_000) }
+func TestNoRaceOutOfMemoryInABatch(t *testing.T) { outOfMemoryInABatch(t, 4<<20) }
+
+// outOfMemoryInABatch leaves so many bytes, 4 MiB at most, for sets of items; a part of a bit-map
+// takes more than a few.
+func outOfMemoryInABatch(t *testing.T, room int) {
+	t.Parallel()
+	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		server := redistest.Start(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
+		_, s := open(t, config(server.Addr))
+		storeB, other := open(t, config(server.Addr))
+		if _, bits := s.(*bitmap.Set); !bits {
+			server.CLI("config", "set", "maxmemory", strconv.Itoa(min(4<<20, redisMemory(server)+room)))
+		}
+		w := wins{}
+		const n = 1000
+		next, parts := 0, 0
+		for round := 0; round < 400 && parts < 3; round++ {
+			isNew := make([]bool, n)
+			_, err := s.Add(context.Background(), storetest.Keys(s, next, n), isNew)
+			if err == nil {
+				w.note(next, isNew)
+				next += n
+				continue
+			}
+			if !errors.Is(err, engine.ErrNoSpace) || !strings.Contains(err.Error(), "hint:") {
+				t.Fatalf("got %v, want ErrNoSpace", err)
+			}
+			unknown := errors.Is(err, engine.ErrInDoubt)
+			if !unknown { // nothing was remembered, at any daemon
+				if err := other.Has(context.Background(), storetest.Keys(other, next, n), isNew); err != nil {
+					t.Fatal(err)
+				}
+				for i, is := range isNew {
+					if _, bits := s.(*bitmap.Set); !is && !bits { // those of a bloom filter may be false positives
+						t.Fatalf("item %d is seen, and the caller was told that nothing was remembered", next+i)
+					}
+				}
+			}
+			parts++
+			used := redisMemory(server)
+			server.CLI("config", "set", "maxmemory", strconv.Itoa(used+300_000))
+		}
+		if parts == 0 {
+			t.Fatal("memory did not run out")
+		}
+		server.CLI("config", "set", "maxmemory", "500mb")
+		publishNow(t, s, storeB)
+		for from := 0; from <= next; from += n {
+			for _, set := range []engine.Set{other, s} {
+				isNew, _ := addUntilAnswered(t, set, from, n)
+				w.note(from, isNew)
+			}
+		}
+		nobody := 0
+		for i := range next + n {
+			switch got := w[i]; {
+			case got > 1:
+				t.Fatalf("item %d was new %d times", i, got)
+			case got == 0:
+				nobody++
+			}
+		}
+		if _, bits := s.(*bitmap.Set); nobody > 0 && !bits || nobody > (next+n)/500 {
+			t.Errorf("%d of %d items were new for nobody", nobody, next+n)
+		}
+	})
+}
+
+// An unacknowledged item is new for one caller of all daemons, even after the daemon whose
+// batch failed has ended, after any length of time, and after a restart of Redis with its file.
+func TestUnacknowledgedItemsAreGivenOutOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	storeA, a := opened(t, config(server.Addr))
+	storeB, b := opened(t, config(server.Addr))
+	keys := storetest.Keys(a, 0, 100)
+	add(t, b, 0, 100) // as in a failed batch of a: Redis has them, and nobody was told
+	a.Unacknowledge(keys[:60])
+	want := func(s *bitmap.Set, fresh int) {
+		t.Helper()
+		isNew := make([]bool, 100)
+		if err := s.Has(context.Background(), keys, isNew); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, is := range isNew {
+			if is {
+				n++
+			}
+		}
+		if n != fresh {
+			t.Errorf("%d look new, want %d", n, fresh)
+		}
+	}
+	want(a, 60)
+	if n := add(t, a, 0, 20); n != 20 {
+		t.Errorf("%d of 20 are new at the daemon that broke off", n)
+	}
+	publishNow(t, a, storeB)
+	want(a, 40)
+	want(b, 40)
+	if n := add(t, b, 20, 10) + add(t, a, 20, 10); n != 10 {
+		t.Errorf("10 items were new %d times", n)
+	}
+	_ = storeA.Close()
+	storeC, c := opened(t, config(server.Addr))
+	want(c, 30)
+	if n := add(t, c, 30, 10) + add(t, b, 30, 10); n != 10 {
+		t.Errorf("10 items were new %d times", n)
+	}
+	_, _ = storeB.Close(), storeC.Close()
+	server.Kill()
+	server.Run()
+	_, d := opened(t, config(server.Addr))
+	want(d, 20)
+	both := make([]bloom.Hash, 0, 40)
+	both = append(append(both, keys[40:60]...), keys[40:60]...)
+	if n, err := d.Add(context.Background(), both, make([]bool, 40)); n != 20 || err != nil {
+		t.Errorf("%d of 20 are new in a list that has them twice, %v", n, err)
+	}
+	if n := add(t, d, 0, 100); n != 0 {
+		t.Errorf("%d items are new again", n)
+	}
+}
+
+// Redis loses its data while items are unacknowledged: each is new once, at whichever daemon
+// is asked first.
+func TestUnacknowledgedItemsAndLostData(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*redistest.Server){
+		"restarted empty": func(r *redistest.Server) { r.Kill(); r.Run() },
+		"flushed":         func(r *redistest.Server) { r.CLI("flushall") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			storeA, a := opened(t, config(server.Addr))
+			storeB, b := opened(t, config(server.Addr))
+			meet(t, storeA, storeB)
+			add(t, a, 0, 1000)
+			keys := storetest.Keys(a, 1000, 1000)
+			// A batch is under way at b, and a waits for it: nothing is resynced before it has ended.
+			storeB.state.Flight.RLock()
+			end := sync.OnceFunc(storeB.state.Flight.RUnlock)
+			defer end()
+			lose(server)
+			if _, err := a.Add(context.Background(), keys, make([]bool, 1000)); err == nil {
+				t.Fatal("a batch is answered by a redis that has lost data")
+			}
+			a.Unacknowledge(keys[:500]) // of a batch that had failed before
+			end()
+			w := wins{}
+			for _, s := range []*bitmap.Set{b, a, b} {
+				isNew, _ := addUntilAnswered(t, s, 1000, 1000)
+				w.note(1000, isNew)
+			}
+			for i := 1000; i < 2000; i++ {
+				if w[i] != 1 {
+					t.Fatalf("item %d was new %d times", i, w[i])
+				}
+			}
+			if n := add(t, b, 0, 1000); n != 0 {
+				t.Errorf("%d acknowledged items are new again", n)
+			}
+		})
+	}
+}
