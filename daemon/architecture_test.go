@@ -252,7 +252,7 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
-		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/program/access, daemon/internal/program/gather, daemon/internal/program/problemdetail, daemon/internal/problem, daemon/internal/filter/tally, daemon/internal/filter/batch, daemon/internal/filter/engine, daemon/internal/filter/items, daemon/internal/backup, daemon/internal/archive, daemon/internal/filter/sniff, client, configs",
+		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/program/access, daemon/internal/program/gather, daemon/internal/program/problemdetail, daemon/internal/problem, daemon/internal/filter/tally, daemon/internal/filter/batch, daemon/internal/filter/engine, daemon/internal/filter/items, daemon/internal/archive/backup, daemon/internal/archive, daemon/internal/filter/sniff, client, configs",
 		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/filter/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/filter/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/filter/bloom/b.go imports configs: of this module daemon/internal/filter/bloom may import nothing",

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/backup"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 

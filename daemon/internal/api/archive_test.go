@@ -14,7 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
-	"github.com/cr-clawer/urifilter/daemon/internal/backup"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )

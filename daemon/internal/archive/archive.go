@@ -23,7 +23,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 )
 
 // Errors for callers that branch on the cause.

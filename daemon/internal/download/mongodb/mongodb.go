@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 

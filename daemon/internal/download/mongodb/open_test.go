@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
 )

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongoconn"
 )
 
 // retryEvery is the pause before an operation without an answer is retried.

@@ -1,6 +1,6 @@
 // Package bitmap holds the commands that copy bit-maps between the store and the archive, and
 // show what both contain. They ask a daemon that has the store open, or open it themselves. The
-// packages daemon/internal/backup and archive make the copies.
+// packages daemon/internal/archive/backup and archive make the copies.
 package bitmap
 
 import (
