@@ -214,12 +214,12 @@ func TestImportRulesBite(t *testing.T) {
 		"magefiles/targets.go":                   {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
 		"provision/host.go":                      {module + "/systemd", module + "/configs", module + "/client"},
 		"provision/redis/r.go":                   {module + "/configs/address", module + "/provision/step", module + "/provision/release"},
-		"daemon/urifilter/main.go":               {module + "/daemon/internal/api", module + "/client", module + "/magefiles"},
-		"daemon/internal/api/api.go":             {module + "/daemon/internal/filter/engine", module + "/provision"},
+		"daemon/urifilter/main.go":               {module + "/daemon/internal/front/http", module + "/client", module + "/magefiles"},
+		"daemon/internal/front/http/api.go":      {module + "/daemon/internal/filter/engine", module + "/provision"},
 		"daemon/internal/filter/engine/e.go":     {module + "/daemon/internal/middle"},
-		"daemon/internal/middle/m.go":            {module + "/daemon/internal/api", module + "/daemon/internal/filter/engine"},
+		"daemon/internal/middle/m.go":            {module + "/daemon/internal/front/http", module + "/daemon/internal/filter/engine"},
 		"daemon/internal/store/embedded/s.go":    {module + "/daemon/internal/filter/bloom", module + "/daemon/internal/filter/engine"},
-		"daemon/internal/store/redis/s.go":       {module + "/daemon/internal/api"},
+		"daemon/internal/store/redis/s.go":       {module + "/daemon/internal/front/http"},
 		"daemon/internal/store/redis/s_test.go":  {module + "/daemon/internal/store/embedded"},
 		"daemon/internal/filter/bloom/b.go":      {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/configs"},
 		"daemon/internal/filter/bloom/b_test.go": {"github.com/bits-and-blooms/bloom/v3"},
@@ -252,16 +252,16 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
-		"daemon/internal/api/api.go imports provision: of this module daemon/internal/api may import daemon/internal/program/access, daemon/internal/program/gather, daemon/internal/program/problemdetail, daemon/internal/problem, daemon/internal/filter/tally, daemon/internal/filter/batch, daemon/internal/filter/engine, daemon/internal/filter/items, daemon/internal/archive/backup, daemon/internal/archive, daemon/internal/filter/sniff, client, configs",
-		"daemon/internal/api/api.go imports provision: of this module daemon may import configs, client, systemd",
+		"daemon/internal/front/http/api.go imports provision: of this module daemon/internal/front/http may import daemon/internal/program/access, daemon/internal/program/gather, daemon/internal/program/problemdetail, daemon/internal/front/problem, daemon/internal/filter/tally, daemon/internal/filter/batch, daemon/internal/filter/engine, daemon/internal/filter/items, daemon/internal/archive/backup, daemon/internal/archive, daemon/internal/filter/sniff, client, configs",
+		"daemon/internal/front/http/api.go imports provision: of this module daemon may import configs, client, systemd",
 		"daemon/internal/filter/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/filter/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
 		"daemon/internal/filter/bloom/b.go imports configs: of this module daemon/internal/filter/bloom may import nothing",
 		"daemon/internal/filter/engine/e.go imports daemon/internal/middle: of this module daemon/internal/filter/engine may import daemon/internal/filter/bloom, daemon/internal/filter/canonical, configs",
-		"daemon/internal/store/redis/s.go imports daemon/internal/api: of this module daemon/internal/store/redis may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/program/tlsdial, configs",
-		"daemon/urifilter/main.go imports daemon/internal/api, which imports provision: daemon must not reach it",
-		"daemon/urifilter/main.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
-		"daemon/internal/middle/m.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
-		"daemon/internal/store/redis/s.go imports daemon/internal/api: only daemon/internal/server, daemon/internal/apitest may",
+		"daemon/internal/store/redis/s.go imports daemon/internal/front/http: of this module daemon/internal/store/redis may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/program/tlsdial, configs",
+		"daemon/urifilter/main.go imports daemon/internal/front/http, which imports provision: daemon must not reach it",
+		"daemon/urifilter/main.go imports daemon/internal/front/http: only daemon/internal/server, daemon/internal/apitest may",
+		"daemon/internal/middle/m.go imports daemon/internal/front/http: only daemon/internal/server, daemon/internal/apitest may",
+		"daemon/internal/store/redis/s.go imports daemon/internal/front/http: only daemon/internal/server, daemon/internal/apitest may",
 		"provision/redis/r.go imports provision/release: of this module provision/redis may import provision/apt, provision/diff, provision/host, provision/pki, provision/secret, provision/step, configs/address",
 		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",
 		"magefiles/targets.go imports daemon/urifilter: of this module magefiles may import provision, configs",
@@ -281,7 +281,7 @@ func TestImportRulesBite(t *testing.T) {
 		}
 	}
 	empty := guardNothing(rules(), imports)
-	if !slices.Contains(empty, "daemon/internal/store/embedded/journal") || slices.Contains(empty, "daemon/internal/api") {
-		t.Errorf("folders without a Go file: got %v, want daemon/internal/store/embedded/journal among them, and not daemon/internal/api", empty)
+	if !slices.Contains(empty, "daemon/internal/store/embedded/journal") || slices.Contains(empty, "daemon/internal/front/http") {
+		t.Errorf("folders without a Go file: got %v, want daemon/internal/store/embedded/journal among them, and not daemon/internal/front/http", empty)
 	}
 }

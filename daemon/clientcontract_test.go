@@ -7,8 +7,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 

@@ -143,7 +143,7 @@ func rules() []rule {
 		room("program/access", "program/problemdetail"),
 		room("api/budget"),
 		room("api/coding"),
-		{folder: "daemon/internal/api/filterjson", ours: append(in("problem", "engine", "items"), "client", "configs")},
+		{folder: "daemon/internal/front/http/filterjson", ours: append(in("problem", "engine", "items"), "client", "configs")},
 		room("api/media", "problem", "sniff"),
 		room("api/pace"),
 		room("api/spool", "api/budget"),

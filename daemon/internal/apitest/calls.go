@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 type openAPISpec struct {

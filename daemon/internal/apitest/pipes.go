@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 // Piped is New for a test in a bubble of testing/synctest, whose clock advances when all

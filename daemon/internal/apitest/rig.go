@@ -21,8 +21,8 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 // Rig is a Server over a real engine behind a real http.Server. Every answer that goes

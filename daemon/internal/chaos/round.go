@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/history"
-	"github.com/cr-clawer/urifilter/daemon/internal/problem"
 )
 
 // The longest waits at both ends of a round, the time between figures, and the final batch size.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api/spool"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
 )
 
 // spoolDir makes the folder for answers whose clients do not read yet. It is under data_dir,

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 // TestCanonicalURIs: one address in several spellings is one item, in lists and streams, for

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/problem"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
 // A token that may only filter cannot fill the machine's memory with items that almost never

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 const fox = "the quick brown fox jumps over the lazy dog and runs away into the dark green forest behind the old mill"

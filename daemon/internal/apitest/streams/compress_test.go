@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 // unpack returns the content of a body in that coding.

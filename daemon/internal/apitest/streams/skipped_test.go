@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 func TestListSkipsInvalidItems(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/api"
 	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 )
 
 // A client that sends a byte now and then is not idle, but holds memory all the same.

@@ -1,0 +1,246 @@
+// Package http is the daemon's HTTP interface: it takes batches of items and answers
+// which of them are new, manages filters, and reports the state of the daemon.
+//
+// Every call passes one gate (call.go), which checks the method, the token and the
+// body's type, runs the action of the route, and turns its error into problem+json.
+// openapi.yaml, which is also served, is the interface's manual.
+//
+// The package listens to no port and stops no server: it is an [http.Handler]. The
+// [http.Server] around it must set ReadHeaderTimeout and IdleTimeout, but neither
+// ReadTimeout nor WriteTimeout, because the package sets its own deadlines.
+package http
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/coding"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+)
+
+// Options says what a Server serves, and within which limits.
+type Options struct {
+	// Engine holds the filters. Required.
+	Engine *engine.Engine
+	// Backup copies bit-maps to and from the archive. Nil: there is none.
+	Backup Backup
+	// Logger gets failures, and every request at debug level. Default: slog.Default().
+	Logger *slog.Logger
+	// Registry receives the metrics that /metrics shows. Default: a new one.
+	Registry *prometheus.Registry
+	// Limits bound the cost of one request, and of all requests together.
+	Limits Limits
+	// Authenticate finds the token to which secret belongs, in constant time.
+	// Nil: calls need no token.
+	Authenticate func(secret string) (name string, scopes []string, ok bool)
+	// ProtectMetrics requires a token with the scope read for /metrics and /readyz?verbose,
+	// too, which otherwise show the filters to everybody.
+	ProtectMetrics bool
+	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
+	// tokens may have in Host and Origin. Others are refused if Authenticate is nil.
+	AllowedHosts []string
+	// Defaults are the parameters of a filter whose PUT omits them. Default: those of the
+	// settings.
+	Defaults configs.Defaults
+	// Version is shown by / and urifilter_build_info.
+	Version string
+	// TempDir is where the answer to a stream waits while its client does not read. The
+	// daemon leaves the last tenth of its file system free, or 4 GiB if that is less.
+	// Default: os.TempDir().
+	TempDir string
+}
+
+// Limits bound requests. Zero fields take the defaults.
+type Limits struct {
+	// BodyBytes of a JSON body, after decompression. Streams may have any size.
+	// Default: 64 MiB.
+	BodyBytes int64
+	// Items in one list. A stream has any number, judged in batches of at most this many.
+	// Default: 100,000.
+	Items int
+	// ItemBytes of one item. Default: 64 KiB.
+	ItemBytes int
+	// TextBytes of the text of one document. Default: 4 MiB.
+	TextBytes int
+	// BodyTimeout is how long a client may send nothing of its body, or read nothing of
+	// its answer. A JSON body must also come at 1 KiB/s in each window of this length.
+	// If tokens are required, a body without an Authorization header must be complete
+	// within this time. Default: 30 s.
+	BodyTimeout time.Duration
+	// HeldBytes bounds the bodies in memory of all requests together. A stream counts as
+	// 4 MiB; a growing body counts briefly with its old and its new buffer. Beyond it,
+	// requests get 503 overloaded. The other memory of a request (its unescaped items,
+	// its answer) is at most about twice its body. If tokens are required, bodies
+	// without an Authorization header have at most 64 KiB, with a separate bound for
+	// all of them.
+	// Default: four times BodyBytes, and 256 MiB at least.
+	HeldBytes int64
+	// SpoolBytes bounds the answers that wait on disk, of all streams together. Beyond
+	// it, a stream's body is read no faster than its answer. Default: 16 GiB.
+	SpoolBytes int64
+	// CompressBytes is the size from which answers are compressed for clients that accept it.
+	// Streams are compressed unless known to be shorter. Negative: no answer is compressed.
+	// Default: 64 KiB.
+	CompressBytes int64
+}
+
+// Server is the HTTP interface over one engine. It is safe for concurrent use.
+type Server struct {
+	engine *engine.Engine
+	judge  batch.Judge
+	backup Backup // nil: no archive
+	log    *slog.Logger
+	limits Limits
+	access *access.Guard
+	waits  waits // for copies made by others
+	// statusScope is the scope that /metrics and /readyz?verbose require; "": none.
+	statusScope string
+	defaults    configs.Defaults // for parameters that a PUT omits
+	version     string
+	routes      map[string]*route
+	errors      map[string]problem.Entry
+	metrics     *metrics
+	tallies     *tally.Tallies
+	calls       callPool
+	unzippers   sync.Pool        // of *gzip.Reader
+	codings     []*coding.Coding // of answers
+	held        *budget.Budget   // bytes of bodies in memory
+	anonymous   *budget.Budget   // the same for bodies without an Authorization header
+	spool       *spool.Folder
+	draining    atomic.Bool
+	header      sharedHeader
+}
+
+// New makes a Server and registers its metrics.
+func New(o Options) *Server {
+	o.setDefaults()
+	s := &Server{
+		engine: o.Engine,
+		backup: o.Backup,
+		log:    o.Logger,
+		limits: o.Limits,
+		access: access.New(access.Options{Program: "urifilter", Includes: scopeIncludes(), Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Logger},
+			prometheus.WrapRegistererWithPrefix("urifilter_", o.Registry)),
+
+		defaults: o.Defaults,
+		version:  o.Version,
+		errors:   problem.ByCode(),
+		codings:  coding.All(),
+		held:     budget.New(o.Limits.HeldBytes),
+
+		anonymous: budget.New(anonymousHeld),
+		spool:     spool.NewFolder(o.TempDir, o.Limits.SpoolBytes),
+		header:    newSharedHeader(),
+	}
+	if o.ProtectMetrics {
+		s.statusScope = scopeRead
+	}
+	s.metrics = newMetrics(o.Registry, o.Version)
+	s.tallies = tally.New(o.Engine, o.Registry)
+	s.judge = batch.Judge{Engine: o.Engine, Observe: s.tallies.Observe}
+	o.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "urifilter_ready",
+		Help: "1 while /readyz answers 200: all filters are loaded, the store answers, and the daemon is not stopping.",
+	}, func() float64 {
+		if s.ready(context.Background()) != nil {
+			return 0
+		}
+		return 1
+	}))
+	s.routes = s.newRoutes(o.Registry)
+	return s
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Defaults == (configs.Defaults{}) {
+		o.Defaults = configs.Default().Defaults()
+	}
+	if o.Version == "" {
+		o.Version = "unknown"
+	}
+	if o.TempDir == "" {
+		o.TempDir = os.TempDir()
+	}
+	o.Limits.setDefaults()
+}
+
+func (l *Limits) setDefaults() {
+	if l.BodyBytes <= 0 {
+		l.BodyBytes = 64 << 20
+	}
+	if l.Items <= 0 {
+		l.Items = 100_000
+	}
+	if l.ItemBytes <= 0 {
+		l.ItemBytes = 64 << 10
+	}
+	if l.TextBytes <= 0 {
+		l.TextBytes = 4 << 20
+	}
+	if l.BodyTimeout <= 0 {
+		l.BodyTimeout = 30 * time.Second
+	}
+	if l.HeldBytes <= 0 {
+		l.HeldBytes = max(4*l.BodyBytes, 256<<20)
+	}
+	if l.SpoolBytes <= 0 {
+		l.SpoolBytes = 16 << 30
+	}
+	if l.CompressBytes == 0 {
+		l.CompressBytes = 64 << 10
+	}
+}
+
+// Drain makes /readyz fail from now on, so that balancers send no more requests.
+// Requests that still come are answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Held returns what running requests hold: bytes of bodies in memory, and bytes of answers on
+// disk that their clients have not read yet.
+func (s *Server) Held() (bodies, answers int64) {
+	return s.held.Used() + s.anonymous.Used(), s.spool.Used()
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	anonymous := s.access.AsksTokens() && r.Header["Authorization"] == nil
+	c := s.calls.get(r.ContentLength, anonymous)
+	c.begin(s, w, r, anonymous)
+	defer c.end()
+	if err := c.serve(); err != nil {
+		c.fail(err)
+	}
+}
+
+// ready returns why the daemon should get no requests; nil if it should get them.
+func (s *Server) ready(ctx context.Context) error {
+	if s.draining.Load() {
+		return &problem.Error{Code: problem.NotReady, Detail: "the daemon is stopping"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := s.engine.Ready(ctx); err != nil {
+		return &problem.Error{Code: problem.NotReady, Detail: err.Error(), Cause: err}
+	}
+	return nil
+}

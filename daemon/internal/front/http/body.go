@@ -1,0 +1,294 @@
+package http
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/pace"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+)
+
+const (
+	firstRead = 16 << 10
+	// maxAhead bounds the memory that is allocated merely because of a Content-Length.
+	maxAhead = 1 << 20
+	// unzipHeld is what a decompressor adds to Limits.HeldBytes.
+	unzipHeld = 64 << 10
+	// maxGzipOverhead is how much longer than its content gzip may be; it need not be longer.
+	maxGzipOverhead = 64 << 10
+
+	// anonymousBody bounds a JSON body without an Authorization header if tokens are
+	// required: it is read before the token in it can be checked.
+	anonymousBody = 64 << 10
+	// anonymousHeld bounds all such bodies together. They have a separate budget, so that
+	// callers without a token take nothing from those with one.
+	anonymousHeld = 16 << 20
+	anonymousRead = 4 << 10
+)
+
+// body reads a request's body, giving up on a client that sends nothing. Its errors
+// are of type [problem.Error]. net/http removes a read deadline at the end of the body, and
+// a write deadline at the end of the request.
+type body struct {
+	c       *call
+	timeout time.Duration
+	armed   time.Time // when the deadline was set last
+	end     time.Time // when all of it must have come; zero: no limit
+	read    int64     // bytes on the wire
+	most    int64     // the largest read allowed; 0: any number
+	paced   bool      // a pace is required
+	pace    pace.Pace
+	err     error
+
+	unzip    *gzip.Reader
+	unzipped int64
+	done     bool // the body's end was seen, after decompression
+}
+
+func (b *body) begin(c *call) {
+	*b = body{c: c, timeout: c.s.limits.BodyTimeout}
+	b.arm(c.start) // if no action reads the body, net/http does
+}
+
+// arm does nothing if there is no body: net/http is then already reading, to notice that
+// the client leaves, and would mistake the deadline for that.
+func (b *body) arm(now time.Time) {
+	if b.c.r.Body == http.NoBody {
+		return
+	}
+	b.armed = now
+	deadline := now.Add(b.timeout)
+	if !b.end.IsZero() && b.end.Before(deadline) {
+		deadline = b.end
+	}
+	_ = b.c.rc.SetReadDeadline(deadline) // see call.writeBy
+}
+
+// open checks the Content-Encoding. most bounds the unpacked size of a paced body; a stream
+// is not paced, and has no bound.
+func (b *body) open(paced bool, most int64) error {
+	now := time.Now()
+	if b.paced = paced; paced {
+		b.pace.Begin(b.timeout, now)
+		b.most = most + 1 + maxGzipOverhead
+	}
+	if !b.c.admitted {
+		b.end = now.Add(b.timeout)
+		b.arm(now)
+	}
+	switch coding := b.c.r.Header.Get("Content-Encoding"); strings.ToLower(coding) {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		return b.openGzip()
+	default:
+		return &problem.Error{
+			Code:   problem.UnsupportedCoding,
+			Detail: "Content-Encoding " + strconv.Quote(coding) + ": want gzip or none",
+			Known:  []string{"gzip", "identity"},
+			Header: [2]string{"Accept-Encoding", "gzip"},
+		}
+	}
+}
+
+func (b *body) openGzip() error {
+	if !b.c.hold(unzipHeld) {
+		return b.c.overloaded()
+	}
+	pool := &b.c.s.unzippers
+	z, ok := pool.Get().(*gzip.Reader)
+	if !ok {
+		z = new(gzip.Reader)
+	}
+	if err := z.Reset(wire{b}); err != nil {
+		pool.Put(z)
+		return b.gzipError(err)
+	}
+	b.unzip = z
+	return nil
+}
+
+// close returns the decompressor; the body must not be read afterwards.
+func (b *body) close() {
+	if b.unzip != nil {
+		b.c.s.unzippers.Put(b.unzip)
+	}
+	read := b.read
+	*b = body{read: read}
+}
+
+// Read reads the body, decompressed.
+func (b *body) Read(p []byte) (int, error) {
+	if b.unzip == nil {
+		n, err := wire{b}.Read(p)
+		b.done = err == io.EOF
+		return n, err
+	}
+	n, err := b.unzip.Read(p)
+	b.unzipped += int64(n)
+	switch {
+	case err == io.EOF:
+		b.done = true
+	case err != nil:
+		err = b.gzipError(err)
+	}
+	return n, err
+}
+
+func (b *body) gzipError(err error) error {
+	if b.err != nil {
+		return b.err // the connection's, not the data's
+	}
+	return &problem.Error{Code: problem.MalformedGzip, Detail: err.Error()}
+}
+
+// wire reads a body in the form in which it was sent.
+type wire struct{ *body }
+
+func (b wire) Read(p []byte) (int, error) {
+	now := time.Now()
+	if now.Sub(b.armed) > b.timeout/8 {
+		b.arm(now)
+	}
+	switch {
+	case b.most > 0 && b.read > b.most:
+		b.err = b.c.tooLarge(b.most)
+		return 0, b.err
+	case b.paced && !b.pace.Keeps(now, b.useful()):
+		b.err = &problem.Error{Code: problem.RequestTimeout, Detail: "want " + strconv.Itoa(pace.MinBytesPerSecond) + " bytes a second at least"}
+		return 0, b.err
+	case !b.end.IsZero() && now.After(b.end):
+		b.err = b.tooSlow(nil)
+		return 0, b.err
+	}
+	n, err := b.c.r.Body.Read(p)
+	b.read += int64(n)
+	if err == nil {
+		return n, nil
+	}
+	var timeout net.Error
+	switch {
+	case err == io.EOF:
+		return n, err
+	case errors.As(err, &timeout) && timeout.Timeout():
+		b.err = b.tooSlow(err)
+	default:
+		b.err = &problem.Error{Code: problem.IncompleteBody, Cause: err}
+	}
+	return n, b.err
+}
+
+// useful returns what the pace counts: useful bytes that have come. For gzip that is the
+// smaller of packed and unpacked size, because gzip may unpack to nothing, or a few bytes of it
+// to the largest allowed body.
+func (b *body) useful() int64 {
+	if b.unzip == nil {
+		return b.read
+	}
+	return min(b.read, b.unzipped)
+}
+
+func (b *body) tooSlow(cause error) error {
+	f := &problem.Error{Code: problem.RequestTimeout, Detail: "nothing came for " + b.timeout.String(), Cause: cause}
+	if !b.end.IsZero() {
+		f.Detail = "without an Authorization header a body must be whole after " + b.timeout.String()
+	}
+	return f
+}
+
+// readBody reads a whole body of at most limit bytes into the call's buffer. What it
+// takes of the budget grows with the received bytes, not with the Content-Length.
+func (c *call) readBody(limit int64) ([]byte, error) {
+	want := int64(firstRead)
+	if !c.admitted {
+		limit, want = min(limit, anonymousBody), anonymousRead
+	}
+	if c.r.ContentLength > limit {
+		return nil, c.tooLarge(limit)
+	}
+	if err := c.body.open(true, limit); err != nil {
+		return nil, err
+	}
+	if c.r.ContentLength > 0 && c.body.unzip == nil && c.admitted {
+		want = min(c.r.ContentLength+1, maxAhead) // 1: room to see the end in the same read
+	}
+	c.buf = c.buf[:0]
+	if !c.hold(int64(cap(c.buf))) {
+		return nil, c.overloaded()
+	}
+	if err := c.growBody(want); err != nil {
+		return nil, err
+	}
+	for {
+		if len(c.buf) == cap(c.buf) {
+			// One byte beyond the limit is enough to know that the body is too large.
+			if err := c.growBody(min(2*int64(cap(c.buf)), limit+1)); err != nil {
+				return nil, err
+			}
+		}
+		n, err := c.body.Read(c.buf[len(c.buf):cap(c.buf)])
+		c.buf = c.buf[:len(c.buf)+n]
+		if int64(len(c.buf)) > limit {
+			return nil, c.tooLarge(limit)
+		}
+		if err == io.EOF {
+			return c.buf, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// growBody copies the buffer to a larger one; during the copy, both are held.
+func (c *call) growBody(size int64) error {
+	old := int64(cap(c.buf))
+	if size <= old {
+		return nil
+	}
+	if !c.hold(size) {
+		return c.overloaded()
+	}
+	grown := make([]byte, len(c.buf), size)
+	copy(grown, c.buf)
+	c.buf = grown
+	c.release(old)
+	return nil
+}
+
+// hold takes n bytes of the budget for bodies, until the call ends or releases them.
+func (c *call) hold(n int64) bool {
+	if !c.budget.Take(n) {
+		return false
+	}
+	c.held += n
+	return true
+}
+
+func (c *call) release(n int64) {
+	c.budget.Give(n)
+	c.held -= n
+}
+
+func (c *call) overloaded() error {
+	if c.admitted {
+		return &problem.Error{Code: problem.Overloaded}
+	}
+	return &problem.Error{Code: problem.Overloaded, Detail: "too many bodies come without an Authorization header: send the token in one"}
+}
+
+// tooLarge returns the error for a body beyond a limit. A caller without a token is not told the
+// limit for callers with one.
+func (c *call) tooLarge(limit int64) error {
+	if !c.admitted {
+		return c.s.access.Unauthorized("send the token in the Authorization header; without it a body may have " + strconv.Itoa(anonymousBody>>10) + " KiB")
+	}
+	return &problem.Error{Code: problem.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
+}

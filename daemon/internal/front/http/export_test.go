@@ -1,0 +1,31 @@
+package http
+
+import (
+	"maps"
+	"slices"
+)
+
+// Internals for the tests of package api_test.
+const (
+	AnonymousBody = anonymousBody
+	AnonymousHeld = anonymousHeld
+	AnonymousRead = anonymousRead
+	FirstRead     = firstRead
+	SpecBytes     = specBytes
+)
+
+// Routes returns the served paths with their methods, except aliases of other paths.
+func (s *Server) Routes() map[string][]string {
+	routes := map[string][]string{}
+	for key, route := range s.routes {
+		if key != pathUnknown && key != pathOldFilter+"/" {
+			routes[route.path] = slices.Collect(maps.Keys(route.actions))
+		}
+	}
+	return routes
+}
+
+// TakeAnonymous takes n bytes of the memory for bodies that come without a header.
+func (s *Server) TakeAnonymous(n int64) (give func(), ok bool) {
+	return func() { s.anonymous.Give(n) }, s.anonymous.Take(n)
+}

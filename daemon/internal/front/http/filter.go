@@ -1,0 +1,172 @@
+package http
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/media"
+)
+
+// judgement is one of the operations on a batch.
+type judgement struct {
+	scope string
+	op    batch.Op
+	form  items.Form
+	// answer appends the JSON answer to a whole list.
+	answer func(c *call, dst []byte, n int) []byte
+	// lines appends the answer to a part of a stream; nil: only lists are accepted.
+	lines func(dst []byte, l *items.List, fresh []bool, m media.Type) []byte
+}
+
+func remembering() judgement {
+	return judgement{scopeFilter, batch.Add, items.Plain, appendFilterResult, appendNewItems}
+}
+
+func looking() judgement {
+	return judgement{scopeRead, batch.Check, items.Plain, appendCheckResult, appendVerdicts}
+}
+
+func forgetting() judgement {
+	return judgement{scopeForget, batch.Forget, items.Plain, appendForgetResult, nil}
+}
+
+func (c *call) filter() error { return c.batch(remembering()) }
+func (c *call) check() error  { return c.batch(looking()) }
+func (c *call) forget() error { return c.batch(forgetting()) }
+
+// batch judges the items of the body, in any of its forms.
+func (c *call) batch(j judgement) error {
+	m, err := media.Of(c.r)
+	switch {
+	case err != nil:
+		return err
+	case j.lines == nil && (m == media.Text || m == media.NDJSON):
+		return media.WantJSON(c.r)
+	case m == media.Text || m == media.NDJSON:
+		return c.stream(j, m)
+	default:
+		return c.list(j, m)
+	}
+}
+
+// list judges a JSON body.
+func (c *call) list(j judgement, m media.Type) error {
+	if err := c.decode(m, j.form); err != nil {
+		return err
+	}
+	if !c.admitted {
+		if err := c.admit(c.req.Token, j.scope); err != nil {
+			return err
+		}
+	}
+	c.work.Terms = batch.Terms{Lease: c.req.Lease, Reservation: c.req.Reservation, All: c.req.NoList}
+	if err := c.s.judge.Begin(&c.work, j.op, c.req.Filter, batch.Expire{Seconds: c.req.Expire, Given: c.req.HasExpire}); err != nil {
+		return err
+	}
+	n, err := c.s.judge.Judge(c.r.Context(), &c.work, &c.req.List)
+	if err != nil {
+		return err
+	}
+	c.s.tallies.Skipped(c.work.Filter, c.req.List.Skipped())
+	c.out = j.answer(c, c.out[:0], n)
+	c.tellOver(c.w.Header())
+	return c.send(http.StatusOK, c.s.header.json, c.out)
+}
+
+func (c *call) decode(m media.Type, form items.Form) error {
+	text, err := c.readBody(c.s.limits.BodyBytes)
+	if err != nil {
+		return err
+	}
+	c.req.Reset()
+	err = c.req.DecodeAs(form, text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
+	var bad *items.Error
+	if m == media.Form && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
+		bad.Detail += " (for one item a line send Content-Type: text/plain)"
+	}
+	return err
+}
+
+func appendFilterResult(c *call, dst []byte, n int) []byte {
+	dst = append(dst, `{"uri_list":`...)
+	dst = c.req.List.AppendFresh(dst, c.work.Fresh)
+	dst = append(dst, `,"total":`...)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)+c.req.List.Skipped()), 10)
+	dst = append(dst, `,"duplicates":`...)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)-n), 10)
+	return c.appendEnd(dst)
+}
+
+func appendForgetResult(c *call, dst []byte, n int) []byte {
+	dst = append(dst, `{"forgotten":`...)
+	return c.appendEnd(strconv.AppendInt(dst, int64(n), 10))
+}
+
+func appendCheckResult(c *call, dst []byte, _ int) []byte {
+	dst = append(dst, `{"new":[`...)
+	holes := c.req.List.Holes()
+	for i, is := range c.work.Fresh {
+		dst, holes = appendHoles(dst, holes, i, "null,")
+		dst = strconv.AppendBool(dst, is)
+		dst = append(dst, ',')
+	}
+	dst, _ = appendHoles(dst, holes, len(c.work.Fresh), "null,")
+	dst = bytes.TrimSuffix(dst, []byte{','})
+	return c.appendEnd(append(dst, ']'))
+}
+
+// appendHoles appends text for each skipped item before item i, and returns the remaining
+// holes.
+func appendHoles(dst []byte, holes []uint32, i int, text string) ([]byte, []uint32) {
+	for len(holes) > 0 && int(holes[0]) == i {
+		dst, holes = append(dst, text...), holes[1:]
+	}
+	return dst, holes
+}
+
+// appendEnd ends the answer to a list, after any further members.
+func (c *call) appendEnd(dst []byte) []byte {
+	dst = c.appendSkipped(dst)
+	if c.work.Over > 0 {
+		dst = append(dst, `,"over_capacity":true,"fpr_estimate":`...)
+		dst = strconv.AppendFloat(dst, c.work.Over, 'g', 3, 64)
+	}
+	return append(dst, "}\n"...)
+}
+
+// headerOver marks a filter beyond its capacity; its value is the false-positive ratio.
+const headerOver = "Urifilter-Over-Capacity"
+
+func (c *call) tellOver(h http.Header) {
+	if c.work.Over > 0 {
+		h.Set(headerOver, strconv.FormatFloat(c.work.Over, 'g', 3, 64))
+	}
+}
+
+func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media.Type) []byte {
+	return l.AppendFreshLines(dst, fresh)
+}
+
+// appendVerdicts answers one line per item: new or seen, in NDJSON true or false; for a skipped
+// item invalid, in NDJSON null.
+func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media.Type) []byte {
+	yes, no, invalid := "new\n", "seen\n", "invalid\n"
+	if m == media.NDJSON {
+		yes, no, invalid = "true\n", "false\n", "null\n"
+	}
+	holes := l.Holes()
+	for i, is := range fresh {
+		dst, holes = appendHoles(dst, holes, i, invalid)
+		if is {
+			dst = append(dst, yes...)
+		} else {
+			dst = append(dst, no...)
+		}
+	}
+	dst, _ = appendHoles(dst, holes, len(fresh), invalid)
+	return dst
+}

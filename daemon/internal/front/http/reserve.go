@@ -1,0 +1,44 @@
+package http
+
+import (
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+)
+
+func (c *call) reserve() error {
+	return c.batch(judgement{scopeFilter, batch.Reserve, items.Reserve, appendReserveResult, nil})
+}
+
+func (c *call) commit() error {
+	return c.batch(judgement{scopeFilter, batch.Commit, items.Settle, appendSettleResult, nil})
+}
+
+func (c *call) releaseItems() error {
+	return c.batch(judgement{scopeFilter, batch.Release, items.Settle, appendSettleResult, nil})
+}
+
+func appendReserveResult(c *call, dst []byte, n int) []byte {
+	dst = append(dst, `{"uri_list":`...)
+	dst = c.req.List.AppendFresh(dst, c.work.Fresh)
+	dst = append(dst, `,"reservation":"`...)
+	dst = append(dst, c.work.Terms.Reservation...)
+	dst = append(dst, `","total":`...)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)+c.req.List.Skipped()), 10)
+	dst = append(dst, `,"duplicates":`...)
+	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)-n-c.work.Others), 10)
+	dst = append(dst, `,"reserved":`...)
+	dst = strconv.AppendInt(dst, int64(c.work.Others), 10)
+	return c.appendEnd(dst)
+}
+
+func appendSettleResult(c *call, dst []byte, n int) []byte {
+	dst = append(dst, `{"done":`...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	dst = append(dst, `,"lost":`...)
+	dst = c.req.List.AppendFresh(dst, c.work.Fresh)
+	dst = append(dst, `,"lost_total":`...)
+	dst = strconv.AppendInt(dst, int64(c.work.Others), 10)
+	return c.appendEnd(dst)
+}
