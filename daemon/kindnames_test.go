@@ -21,7 +21,7 @@ import (
 // measurements.
 var mayNameKinds = []string{
 	"configs/kind", "daemon/internal/filter/kinds/",
-	"daemon/bench/", "daemon/internal/apitest/", "daemon/internal/chaos/", "daemon/internal/storetest/", "client/clienttest/",
+	"daemon/bench/", "daemon/internal/testkit/apitest/", "daemon/internal/testkit/chaos/", "daemon/internal/testkit/storetest/", "client/clienttest/",
 }
 
 // mayExplainKinds are help texts of commands, which tell people what the kinds are for.

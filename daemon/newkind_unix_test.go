@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // A kind of filter is one package in the daemon, one file in the settings, which are also

@@ -66,7 +66,7 @@ func Chaos(
 	duration *time.Duration, // how long; 10m if not given
 	seed *string, // of the faults and the callers' choices; chosen and printed if not given
 	store *string, // embedded, redis, sentinel, cluster, comma-separated, in turns; all if not given
-	faults *string, // only these, comma-separated, or all but -these; daemon/internal/chaos lists them
+	faults *string, // only these, comma-separated, or all but -these; daemon/internal/testkit/chaos lists them
 ) error {
 	return repo().Chaos(ctx, chores.Campaign{
 		Duration: valueOr(duration, 0), Seed: valueOr(seed, ""), Store: valueOr(store, ""), Faults: valueOr(faults, ""),

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )

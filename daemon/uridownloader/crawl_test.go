@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
 )
 
 // crawlProcess is the program with the command crawl, as a process that can be killed.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
 )
 
 var (

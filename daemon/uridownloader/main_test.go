@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // The test binary is the program, too, so that it can be killed.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 )
 
 // TestSystemRolesOnMongoDB runs master, dispatcher and workers in processes that share only

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // role starts a process with one role on a data directory, beside a filter.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // newspaper is the site of docs/examples/news: three lists a day, with ten articles each, two of

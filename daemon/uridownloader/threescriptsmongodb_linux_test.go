@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 )
 
 // TestSystemThreeScriptsOnMongoDB runs the example of the manual with master, dispatcher and two workers in

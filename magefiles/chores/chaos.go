@@ -19,7 +19,7 @@ func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 	if c.Duration == 0 {
 		c.Duration = 10 * time.Minute
 	}
-	args := []string{"test", "./daemon/internal/chaos", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args", "-chaos.duration=" + c.Duration.String()}
+	args := []string{"test", "./daemon/internal/testkit/chaos", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args", "-chaos.duration=" + c.Duration.String()}
 	for flag, value := range map[string]string{"seed": c.Seed, "store": c.Store, "faults": c.Faults} {
 		if value != "" {
 			args = append(args, "-chaos."+flag+"="+value)
@@ -52,7 +52,7 @@ type DownloadCampaign struct {
 
 // ChaosDownloads kills the downloader while it downloads, and checks what it has stored.
 func (r Repo) ChaosDownloads(ctx context.Context, c DownloadCampaign) error {
-	args := []string{"test", "./daemon/internal/download/campaign", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args",
+	args := []string{"test", "./daemon/internal/testkit/downloads", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args",
 		"-campaign.tasks=" + strconv.Itoa(cmp.Or(c.Tasks, 100_000)), "-campaign.hosts=" + strconv.Itoa(cmp.Or(c.Hosts, 1000)), "-campaign.kind=" + cmp.Or(c.Kind, "roles")}
 	if c.Seed != "" {
 		args = append(args, "-campaign.seed="+c.Seed)

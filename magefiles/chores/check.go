@@ -27,7 +27,7 @@ func (r Repo) Check(ctx context.Context) error {
 			return r.goTest(ctx, TestOptions{}, nil, "-count=1", "./daemon")
 		}},
 		{name: "every state of a disk after a power cut", do: func(r Repo, ctx context.Context) error {
-			return r.run(ctx, nil, "go", "test", "-count=1", "-timeout=60m", "./daemon/internal/powerloss", "-exhaustive", "-scripts=60")
+			return r.run(ctx, nil, "go", "test", "-count=1", "-timeout=60m", "./daemon/internal/testkit/powerloss", "-exhaustive", "-scripts=60")
 		}},
 		{name: "other platforms", do: Repo.platforms},
 		{name: "govulncheck", do: Repo.govulncheck},

@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // refused returns the error of Open, which takes all of the timeout. On a busy machine the driver may not

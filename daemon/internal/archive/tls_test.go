@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 )
 
 // TestTLS connects, by the settings and by the URI, to a server that requires certificates

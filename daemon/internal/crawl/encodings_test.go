@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/text/encoding/htmlindex"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
 )
 
 // encodings are those of the test's pages, with a language written in each, and a query of its

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/form/board"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
 )
 
 // loginFile writes a file that logs in to a board with a password, and that saves cookies beside it.

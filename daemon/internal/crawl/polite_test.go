@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
-	"github.com/cr-clawer/urifilter/daemon/internal/crawl/crawltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
 )
 
 // Requests to a host are a delay apart, including robots.txt, redirects and failures, however many threads run.

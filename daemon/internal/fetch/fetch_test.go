@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 )
 
 func start(t testing.TB, h http.HandlerFunc) *httptest.Server {

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 )
 
 // oddAnswers are answers of servers that browsers read, all with the body "page"; the connection is

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // pipe passes bytes on between two connections until one of them ends.

@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 )
 
 // rig is a Copier over a store on disk and a real archive. step is called at each of the

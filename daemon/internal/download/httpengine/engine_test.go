@@ -18,7 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // rig is an engine, and a server that records its requests.

@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 )
 
 // inline keeps the large bodies of tests small.

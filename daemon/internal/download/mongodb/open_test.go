@@ -11,8 +11,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // refused expects that the store cannot be opened, with an error that names the next step and no

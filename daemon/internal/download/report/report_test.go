@@ -23,9 +23,9 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 )
 
 // rig is a store with a job of two tasks: one is done and one has failed.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest/victim"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest/victim"
 )
 
 // The victim is this test's binary.

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/powerloss"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/powerloss"
 )
 
 var (

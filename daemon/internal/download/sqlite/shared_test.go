@@ -11,7 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest"
 )
 
 func victimProcess(dir, name string) *exec.Cmd {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/downloadtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest"
 )
 
 // inline keeps the large bodies of tests small.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 // process is a process that notifies and is notified.

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 func keeping(err error) func(*api.Options) {

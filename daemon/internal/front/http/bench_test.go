@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // quiet makes a rig that logs nothing, as a daemon at its usual level.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // errorCase is a call that must be refused.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // Every refusal has its status and code, and leaves the item a unseen.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 func TestFilterRemembers(t *testing.T) {

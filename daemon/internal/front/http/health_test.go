@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 func TestMetrics(t *testing.T) {

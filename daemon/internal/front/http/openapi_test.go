@@ -11,9 +11,9 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 func TestOpenAPIIsValid(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 const strangersBody = 1 << 20 // Limits.BodyBytes of the test

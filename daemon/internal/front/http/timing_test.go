@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // onTiming makes a call to a daemon with the timing filters news, with one hour, and none, for

@@ -20,7 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 var checkpoint = Settings{Checkpoint: 64 << 20}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // linesOf returns the log lines with this message, from the message on.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/apitest"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // Without tokens only this machine can call, but a web page in a browser on this machine may be

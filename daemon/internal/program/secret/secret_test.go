@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 )
 
 func TestRead(t *testing.T) {

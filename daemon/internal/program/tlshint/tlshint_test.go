@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 )
 
 // served is a server of TLS, and how a client trusts it.

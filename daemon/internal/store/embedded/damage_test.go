@@ -12,7 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 func TestDirectoryInUse(t *testing.T) {

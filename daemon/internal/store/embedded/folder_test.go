@@ -11,7 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // failing is a hook that makes the operation of a label fail while that label is set.

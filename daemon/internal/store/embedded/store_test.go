@@ -17,7 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 func options(dir string) Options {

@@ -19,7 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // Each file operation fails, before or after it took effect: acknowledged items are restored

@@ -12,12 +12,12 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 func openMain(t *testing.T) Main {

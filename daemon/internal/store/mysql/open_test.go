@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // await waits for something that happens by itself.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // A filter whose table is gone does not keep other filters from being served, by a daemon that

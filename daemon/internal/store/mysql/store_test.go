@@ -7,8 +7,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // granted lists the privileges that the daemon's user needs according to docs/mysql.md.

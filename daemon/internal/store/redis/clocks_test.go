@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // Daemons whose clocks differ by hours wait for each other, even if a clock is set while they

@@ -13,10 +13,10 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 var jobs = engine.Spec{ID: 8, Name: "jobs", Kind: "exact", Params: configs.Exact{}}

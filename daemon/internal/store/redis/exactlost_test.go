@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // Redis loses its data, or a part: items that either daemon accepted stay duplicates for both,

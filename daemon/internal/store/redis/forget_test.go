@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Replies are lost while items are forgotten. A definite answer is true: all of them are new,

@@ -12,13 +12,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // spread is a filter with stripes on all masters of a cluster.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 // lines is a log that a test reads while it is written.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // A batch that no replica confirms is not answered. Its items are new once when a replica does.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/timed"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 )
 
 // OnMySQL returns the environment of a daemon with the filter pages in a database of the server,

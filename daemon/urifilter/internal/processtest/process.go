@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Process is a running daemon.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // built is the daemon, built once for all tests of a package.

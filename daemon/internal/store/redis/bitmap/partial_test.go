@@ -9,11 +9,11 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // Redis loses all layers of a filter that grew, of which the daemons mirror almost nothing: items in

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/leasetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 // replicated opens a daemon's store, which answers only when a replica has the data, and makes or finds a filter.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 func reserve(t *testing.T, set engine.Reserving, id engine.Reservation, keys []bloom.Hash, lease time.Duration) engine.Reserved {

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
-	"github.com/cr-clawer/urifilter/daemon/internal/storetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/leasetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // carried repeats a call until it is answered. The first time, the connection is cut after so many bytes of

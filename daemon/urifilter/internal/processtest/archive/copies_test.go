@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

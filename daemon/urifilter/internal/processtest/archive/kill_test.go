@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

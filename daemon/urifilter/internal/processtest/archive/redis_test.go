@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

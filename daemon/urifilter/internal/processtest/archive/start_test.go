@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

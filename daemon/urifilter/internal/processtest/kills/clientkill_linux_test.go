@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

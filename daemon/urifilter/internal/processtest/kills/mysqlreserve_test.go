@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/mysqltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/leasetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/leasetest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/leasetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

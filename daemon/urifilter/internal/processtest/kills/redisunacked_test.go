@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

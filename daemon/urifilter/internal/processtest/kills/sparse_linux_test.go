@@ -18,7 +18,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
-	"github.com/cr-clawer/urifilter/daemon/internal/testserver"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

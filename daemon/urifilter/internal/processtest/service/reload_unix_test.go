@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

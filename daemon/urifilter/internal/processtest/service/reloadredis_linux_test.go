@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/certtest"
-	"github.com/cr-clawer/urifilter/daemon/internal/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 

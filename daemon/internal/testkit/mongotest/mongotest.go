@@ -1,0 +1,155 @@
+// Package mongotest starts real servers that speak MongoDB's protocol, for tests: FerretDB on
+// SQLite, built once from its Go module, and killed when the test ends. It is for tests only, and
+// does not replace a mongod in every respect: FerretDB has no TTL indexes and no transactions.
+package mongotest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
+)
+
+// EnvURI is the environment variable that names a further server, besides FerretDB, on which
+// suites run.
+const EnvURI = "URIFILTER_TEST_MONGODB_URI"
+
+// Options say what a server must be like.
+type Options struct {
+	// User and Password, when set, must be given by clients: the server has that one user, in the
+	// database admin.
+	User, Password string
+	// ReplicaSet is the name of the replica set whose primary the server claims to be.
+	ReplicaSet string
+	// CA, Cert and Key are PEM files: with them the server accepts TLS only, and requires
+	// certificates from its clients. "": it has no TLS.
+	CA, Cert, Key string
+}
+
+// Server is a FerretDB process on a free port of this machine.
+type Server struct {
+	t       testing.TB
+	opt     Options
+	binary  string
+	dir     string
+	addr    string
+	started int
+
+	testserver.Process // whose Kill is like a power cut: the data stay for Restart
+}
+
+// Start starts a server without users and returns its URI.
+func Start(t testing.TB) string {
+	t.Helper()
+	return New(t, Options{}).URI()
+}
+
+// New starts a server. It is killed, and its data removed, when the test ends.
+func New(t testing.TB, opt Options) *Server {
+	t.Helper()
+	s := &Server{t: t, opt: opt, binary: build(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
+	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if opt.ReplicaSet != "" {
+		s.addr = testserver.Free(t) // it tells clients the address that it was given
+	}
+	t.Cleanup(s.Kill)
+	s.Restart()
+	return s
+}
+
+// URI returns the URI by which clients reach the server, with its user's name and password.
+func (s *Server) URI() string {
+	u := url.URL{Scheme: "mongodb", Host: s.addr, Path: "/"}
+	if s.opt.User != "" {
+		u.User = url.UserPassword(s.opt.User, s.opt.Password)
+	}
+	if s.opt.ReplicaSet != "" {
+		u.RawQuery = url.Values{"replicaSet": {s.opt.ReplicaSet}}.Encode()
+	}
+	return u.String()
+}
+
+// Addr returns the server's host and port. A restart does not change them.
+func (s *Server) Addr() string { return s.addr }
+
+// Restart kills the server, if it runs, and starts it on the same data and port.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.started++
+	logName := filepath.Join(s.dir, fmt.Sprintf("log-%d", s.started))
+	cmd := exec.Command(s.binary, s.arguments()...)
+	cmd.Dir = s.dir
+	// No setting of the caller's environment may change what is tested.
+	cmd.Env = append(without(os.Environ(), "FERRETDB_"), "DO_NOT_TRACK=1")
+	if !s.Start(s.t, cmd, logName, []string{"Listening on T"}, []string{"address already in use"}) {
+		s.t.Fatalf("ferretdb: %s is taken", s.addr)
+	}
+	if err := s.waitReady(logName); err != nil {
+		text, _ := os.ReadFile(logName)
+		s.t.Fatalf("ferretdb: %v; it printed:\n%s", err, text)
+	}
+}
+
+func (s *Server) arguments() []string {
+	args := []string{
+		// Only the process is killed, not the machine: what was written stays without being
+		// synced.
+		"--handler=sqlite", "--sqlite-url=file:" + filepath.Join(s.dir, "data") + "/?_pragma=synchronous(off)",
+		"--state-dir=-", "--listen-addr=" + s.addr, "--debug-addr=-",
+		"--telemetry=disable", "--log-level=INFO", "--log-format=text",
+		"--repl-set-name=" + s.opt.ReplicaSet,
+	}
+	if s.opt.CA != "" {
+		args = append(args, "--listen-addr=", "--listen-tls="+s.addr, "--listen-tls-ca-file="+s.opt.CA, "--listen-tls-cert-file="+s.opt.Cert, "--listen-tls-key-file="+s.opt.Key)
+	}
+	if s.opt.User != "" {
+		args = append(args, "--test-enable-new-auth", "--setup-database=admin",
+			"--setup-username="+s.opt.User, "--setup-password="+s.opt.Password)
+	}
+	return args
+}
+
+// waitReady waits until the server has printed its address and accepts connections at it.
+func (s *Server) waitReady(logName string) error {
+	said := regexp.MustCompile(`Listening on (?:TCP|TLS) (127\.0\.0\.1:[0-9]+)`)
+	var dialer net.Dialer
+	deadline := time.Now().Add(2 * time.Minute)
+	for time.Now().Before(deadline) {
+		text, err := os.ReadFile(logName)
+		if err != nil {
+			return err
+		}
+		if m := said.FindSubmatch(text); m != nil {
+			conn, err := dialer.DialContext(context.Background(), "tcp", string(m[1]))
+			if err == nil {
+				conn.Close()
+				s.addr = string(m[1])
+				return nil
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("not ready after 2 min")
+}
+
+func without(env []string, prefix string) []string {
+	var kept []string
+	for _, e := range env {
+		if !strings.HasPrefix(e, prefix) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
