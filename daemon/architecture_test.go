@@ -30,7 +30,8 @@ type rule struct {
 	testsToo bool
 	// never are folders of this module that must not be reached, even through others.
 	never []string
-	// by, when not nil, are the only packages of this module that may import folder itself; tests may.
+	// by, when not nil, are the only folders of this module, besides folder itself, that may import
+	// folder and what is below it; tests may.
 	by []string
 	// onlyModules, when not nil, are the packages of other modules that may be
 	// imported, by path; tests may import others, to compare.
@@ -109,7 +110,7 @@ func violations(rules []rule, imports []importing) []string {
 	for _, i := range imports {
 		folder, isOurs := i.ours()
 		for _, r := range rules {
-			if isOurs && !i.test && folder == r.folder && r.by != nil && !under(i.from(), r.folder) && !slices.Contains(r.by, i.from()) {
+			if isOurs && !i.test && under(folder, r.folder) && r.by != nil && !under(i.from(), r.folder) && !underAny(i.from(), r.by) {
 				found = append(found, fmt.Sprintf("%s imports %s: only %s may", i.file, folder, listed(r.by)))
 			}
 			if !under(i.from(), r.folder) || underAny(i.from(), r.except) {
@@ -211,24 +212,24 @@ func TestImportRules(t *testing.T) {
 func TestImportRulesBite(t *testing.T) {
 	root := t.TempDir()
 	for name, imports := range map[string][]string{
-		"magefiles/targets.go":                   {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
-		"provision/host.go":                      {module + "/systemd", module + "/configs", module + "/client"},
-		"provision/redis/r.go":                   {module + "/configs/address", module + "/provision/step", module + "/provision/release"},
-		"daemon/urifilter/main.go":               {module + "/daemon/internal/front/http", module + "/client", module + "/magefiles"},
-		"daemon/internal/front/http/api.go":      {module + "/daemon/internal/filter/engine", module + "/provision"},
-		"daemon/internal/filter/engine/e.go":     {module + "/daemon/internal/middle"},
-		"daemon/internal/middle/m.go":            {module + "/daemon/internal/front/http", module + "/daemon/internal/filter/engine"},
-		"daemon/internal/store/embedded/s.go":    {module + "/daemon/internal/filter/bloom", module + "/daemon/internal/filter/engine"},
-		"daemon/internal/store/redis/s.go":       {module + "/daemon/internal/front/http"},
-		"daemon/internal/store/redis/s_test.go":  {module + "/daemon/internal/store/embedded"},
-		"daemon/internal/filter/bloom/b.go":      {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/configs"},
-		"daemon/internal/filter/bloom/b_test.go": {"github.com/bits-and-blooms/bloom/v3"},
-		"client/client.go":                       {"net/http", "github.com/spf13/cobra", module + "/configs"},
-		"client/clienttest/server.go":            {module + "/client"},
-		"configs/config.go":                      {"os", "go.yaml.in/yaml/v4", module + "/client"},
-		"systemd/unit.go":                        {module + "/configs"},
-		"systemd/testdata/x.go":                  {module + "/daemon/urifilter"},
-		"systemd/unit_windows_test.go":           {module + "/provision"},
+		"magefiles/targets.go":                       {"fmt", module + "/provision", module + "/configs", module + "/daemon/urifilter"},
+		"provision/host.go":                          {module + "/systemd", module + "/configs", module + "/client"},
+		"daemon/urifilter/main.go":                   {module + "/daemon/internal/front/http", module + "/client", module + "/magefiles"},
+		"daemon/internal/front/http/api.go":          {module + "/daemon/internal/filter/engine", module + "/daemon/internal/store/redis", module + "/provision"},
+		"daemon/internal/filter/engine/e.go":         {module + "/daemon/internal/filter/bloom", module + "/daemon/internal/disk"},
+		"daemon/internal/store/redis/s.go":           {module + "/daemon/internal/front/http", module + "/daemon/internal/testkit/storetest"},
+		"daemon/internal/store/redis/s_test.go":      {module + "/daemon/internal/testkit/storetest"},
+		"daemon/internal/testkit/storetest/suite.go": {module + "/daemon/internal/store/redis"},
+		"daemon/urifilter/internal/processtest/p.go": {module + "/daemon/internal/testkit/storetest"},
+		"daemon/internal/filter/bloom/b.go":          {"math/bits", "github.com/zeebo/xxh3", "golang.org/x/sys/cpu", "golang.org/x/system", module + "/daemon/internal/store"},
+		"daemon/internal/filter/bloom/b_test.go":     {"github.com/bits-and-blooms/bloom/v3"},
+		"daemon/internal/download/script/jail/j.go":  {module + "/daemon/internal/disk"},
+		"client/client.go":                           {"net/http", "github.com/spf13/cobra", module + "/configs"},
+		"client/clienttest/server.go":                {module + "/client"},
+		"configs/config.go":                          {"os", "go.yaml.in/yaml/v4", module + "/client"},
+		"systemd/unit.go":                            {module + "/configs"},
+		"systemd/testdata/x.go":                      {module + "/daemon/urifilter"},
+		"systemd/unit_windows_test.go":               {module + "/provision"},
 	} {
 		var text strings.Builder
 		text.WriteString("//go:build never\n\npackage x\n\n")
@@ -252,17 +253,16 @@ func TestImportRulesBite(t *testing.T) {
 		"client/client.go imports github.com/spf13/cobra: beside the standard library client may import nothing",
 		"client/client.go imports configs: of this module client may import nothing",
 		"configs/config.go imports client: of this module configs may import nothing",
-		"daemon/internal/front/http/api.go imports provision: of this module daemon/internal/front/http may import daemon/internal/program/access, daemon/internal/program/gather, daemon/internal/program/problemdetail, daemon/internal/front/problem, daemon/internal/filter/tally, daemon/internal/filter/batch, daemon/internal/filter/engine, daemon/internal/filter/items, daemon/internal/archive/backup, daemon/internal/archive, daemon/internal/filter/sniff, client, configs",
-		"daemon/internal/front/http/api.go imports provision: of this module daemon may import configs, client, systemd",
+		"daemon/internal/download/script/jail/j.go imports daemon/internal/disk: of this module daemon/internal/download/script/jail may import nothing",
 		"daemon/internal/filter/bloom/b.go imports golang.org/x/system: beside the standard library daemon/internal/filter/bloom may import github.com/zeebo/xxh3, golang.org/x/sys",
-		"daemon/internal/filter/bloom/b.go imports configs: of this module daemon/internal/filter/bloom may import nothing",
-		"daemon/internal/filter/engine/e.go imports daemon/internal/middle: of this module daemon/internal/filter/engine may import daemon/internal/filter/bloom, daemon/internal/filter/canonical, configs",
-		"daemon/internal/store/redis/s.go imports daemon/internal/front/http: of this module daemon/internal/store/redis may import daemon/internal/filter/engine, daemon/internal/disk, daemon/internal/filter/timing, daemon/internal/filter/table, daemon/internal/filter/bloom, daemon/internal/program/tlsdial, configs",
+		"daemon/internal/filter/bloom/b.go imports daemon/internal/store: of this module daemon/internal/filter may import daemon/internal/disk, configs",
+		"daemon/internal/front/http/api.go imports daemon/internal/store/redis: of this module daemon/internal/front may import daemon/internal/archive, daemon/internal/filter, daemon/internal/program, configs, client",
+		"daemon/internal/front/http/api.go imports provision: of this module daemon/internal/front may import daemon/internal/archive, daemon/internal/filter, daemon/internal/program, configs, client",
+		"daemon/internal/front/http/api.go imports provision: of this module daemon may import configs, client, systemd",
+		"daemon/internal/store/redis/s.go imports daemon/internal/front/http: of this module daemon/internal/store may import daemon/internal/filter, daemon/internal/program, daemon/internal/disk, configs",
+		"daemon/internal/store/redis/s.go imports daemon/internal/testkit/storetest: of this module daemon/internal/store may import daemon/internal/filter, daemon/internal/program, daemon/internal/disk, configs",
+		"daemon/internal/store/redis/s.go imports daemon/internal/testkit/storetest: only daemon/bench, daemon/urifilter/internal/commandtest, daemon/urifilter/internal/processtest may",
 		"daemon/urifilter/main.go imports daemon/internal/front/http, which imports provision: daemon must not reach it",
-		"daemon/urifilter/main.go imports daemon/internal/front/http: only daemon/internal/server, daemon/internal/testkit/apitest may",
-		"daemon/internal/middle/m.go imports daemon/internal/front/http: only daemon/internal/server, daemon/internal/testkit/apitest may",
-		"daemon/internal/store/redis/s.go imports daemon/internal/front/http: only daemon/internal/server, daemon/internal/testkit/apitest may",
-		"provision/redis/r.go imports provision/release: of this module provision/redis may import provision/apt, provision/diff, provision/host, provision/pki, provision/secret, provision/step, configs/address",
 		"daemon/urifilter/main.go imports magefiles: of this module daemon may import configs, client, systemd",
 		"magefiles/targets.go imports daemon/urifilter: of this module magefiles may import provision, configs",
 		"provision/host.go imports client: of this module provision may import systemd, configs",
@@ -281,7 +281,7 @@ func TestImportRulesBite(t *testing.T) {
 		}
 	}
 	empty := guardNothing(rules(), imports)
-	if !slices.Contains(empty, "daemon/internal/store/embedded/journal") || slices.Contains(empty, "daemon/internal/front/http") {
-		t.Errorf("folders without a Go file: got %v, want daemon/internal/store/embedded/journal among them, and not daemon/internal/front/http", empty)
+	if !slices.Contains(empty, "daemon/internal/crawl") || slices.Contains(empty, "daemon/internal/front") {
+		t.Errorf("folders without a Go file: got %v, want daemon/internal/crawl among them, and not daemon/internal/front", empty)
 	}
 }

@@ -21,7 +21,7 @@ func TestClientsHaveEveryParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := regexp.MustCompile(`(?s)\n +spec = \{[^}]*\}`).Find(python)
-	openapi, err := os.ReadFile("internal/api/openapi.yaml")
+	openapi, err := os.ReadFile("internal/front/http/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

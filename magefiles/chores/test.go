@@ -189,14 +189,14 @@ func (r Repo) counted(ctx context.Context, target string, steps []step) error {
 }
 
 // longSystemPackages take the longest of the system tests, the first of them by far.
-var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "campaign", "kills", "uridownloader", "chaos", "redis", "schedule", "crawl", "sqlite", "mysqlstore"}
+var longSystemPackages = []string{"e2e", "sandbox", "mongodb", "downloads", "kills", "uridownloader", "chaos", "redis", "schedule", "crawl", "sqlite", "mysql"}
 
 // These packages take the longest, the first of them most: under the race detector, in the pass of
 // all other packages, and in that of the tests whose names exclude them from the detector.
 var (
-	longPackages       = []string{"redisstore", "leases", "archive", "mongodb", "remote", "embedded", "api", "fetch", "streams", "bitmap", "sqlite", "journal", "worker", "chaos", "crawl", "filters"}
+	longPackages       = []string{"redis", "leases", "archive", "mongodb", "remote", "embedded", "http", "fetch", "streams", "bitmap", "sqlite", "journal", "worker", "chaos", "crawl", "filters"}
 	longPlainPackages  = []string{"daemon", "urifilter", "archive", "uridownloader", "kills", "service"}
-	longNoRacePackages = []string{"redisstore", "powerloss", "embedded", "filters", "api", "journal"}
+	longNoRacePackages = []string{"redis", "powerloss", "embedded", "filters", "http", "journal"}
 )
 
 // longestFirst returns packages in the order in which they must begin, so that none runs alone

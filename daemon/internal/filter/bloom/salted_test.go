@@ -17,7 +17,7 @@ import (
 // An implementation of docs/salted.md, which describes the filters of older Python projects,
 // yields the vectors that a Python program made.
 func TestSaltedVectors(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/salted/vectors.json")
+	raw, err := os.ReadFile("../../../../docs/salted/vectors.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 // TestSharedVectors reads the file by which the clients and the daemon agree on the bytes of
 // every item: the canonical bytes of an accepted item, the error code of a refused one.
 func TestSharedVectors(t *testing.T) {
-	data, err := os.ReadFile("../../../client/testdata/json_vectors.json")
+	data, err := os.ReadFile("../../../../client/testdata/json_vectors.json")
 	if err != nil {
 		t.Fatal(err)
 	}

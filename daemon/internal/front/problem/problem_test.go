@@ -50,7 +50,7 @@ func TestCommonCodes(t *testing.T) {
 
 // The Python package gives advice only for existing codes.
 func TestPythonKnowsNoOtherCodes(t *testing.T) {
-	text, err := os.ReadFile("../../../python/src/crawlerfilter/errors.py")
+	text, err := os.ReadFile("../../../../python/src/crawlerfilter/errors.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 //	    bitmap, entries, ... what its kind has, see package kinds
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
-//	spool/                   answers that wait for their clients, see package api
+//	spool/                   answers that wait for their clients, see package front/http
 //	filters/new-…            being made: removed at the next start
 //	filters/dropped-…        being removed: likewise
 const (

@@ -1,6 +1,6 @@
 // Package apitest lets tests call the HTTP interface: a server over a store in memory, on
 // real connections or on those of a synctest bubble, whose answers are checked against
-// openapi.yaml. Tests of the calls are in package api and in the folders of this one.
+// openapi.yaml. Tests of the calls are in package front/http and in the folders of this one.
 package apitest
 
 import (

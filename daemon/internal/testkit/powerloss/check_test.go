@@ -131,8 +131,8 @@ func (r recovery) open(root string, fs disk.FS) (*embedded.Store, map[engine.Spe
 // first start, more is written, and a second start follows. The first start is cut too, after it
 // has found its filters: the folder is re-created at again, with the least that must have reached
 // the disk, and started there.
-func (r recovery) verify(disk *Disk, again string) error {
-	root := disk.root
+func (r recovery) verify(d *Disk, again string) error {
+	root := d.root
 	log := NewLog(root)
 	store, sets, err := r.open(root, disk.FS{Record: log.Record})
 	if err != nil {
@@ -164,9 +164,9 @@ func (r recovery) verify(disk *Disk, again string) error {
 		return fmt.Errorf("second start: %w", err)
 	}
 	for _, e := range log.Entries()[:cut] {
-		disk.Apply(e)
+		d.Apply(e)
 	}
-	if err := disk.Intact().Oldest().Make(again); err != nil {
+	if err := d.Intact().Oldest().Make(again); err != nil {
 		return err
 	}
 	if err := r.restart(again, before); err != nil {

@@ -68,12 +68,12 @@ func TestStatesOfADisk(t *testing.T) {
 			must(t, f.Sync(""))
 			must(t, fs.SyncDir("", dir))
 			test.do(t, fs, f, dir)
-			disk := NewDisk(dir)
+			d := NewDisk(dir)
 			for _, e := range log.Entries() {
-				disk.Apply(e)
+				d.Apply(e)
 			}
 			var got []string
-			intact := disk.Intact()
+			intact := d.Intact()
 			for i := range intact.Ways(1000) {
 				to := filepath.Join(t.TempDir(), "disk")
 				must(t, intact.Nth(i).Make(to))
