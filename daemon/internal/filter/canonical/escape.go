@@ -16,13 +16,16 @@ func letters(more string) *class {
 
 // Characters that stand for themselves, by RFC 3986.
 var (
-	unreserved   = letters("-._~")
-	userBytes    = letters("-._~!$&'()*+,;=:")
-	hostBytes    = letters("-._~!$&'()*+,;=")
-	segmentBytes = letters("-._~!$&'()*+,;=:@")
-	pathBytes    = letters("-._~!$&'()*+,;=:@/")
-	queryBytes   = letters("-._~!$&'()*+,;=:@/?")
+	unreserved = letters("-._~")
+	userBytes  = letters("-._~!$&'()*+,;=:")
+	hostBytes  = letters("-._~!$&'()*+,;=")
+	pathBytes  = letters("-._~!$&'()*+,;=:@/")
+	queryBytes = letters("-._~!$&'()*+,;=:@/?")
 )
+
+// undoneInPath are the characters whose escapes mean the same in a path. An escaped semicolon is part
+// of a name, and one that is not begins a parameter.
+var undoneInPath = letters("-._~!$&'()*+,=:@")
 
 // appendEscaped appends s. It undoes the escapes of characters in undo, writes the escapes of
 // other characters in upper case, and escapes everything else that is not in plain. A percent

@@ -9,7 +9,7 @@ func (c *Canonicalizer) appendPath(dst, path []byte, by Rule) []byte {
 		c.path = appendEscaped(c.path[:0], path, unreserved, pathBytes)
 		return appendSegments(dst, c.path)
 	}
-	c.path = appendEscaped(c.path[:0], path, segmentBytes, pathBytes)
+	c.path = appendEscaped(c.path[:0], path, undoneInPath, pathBytes)
 	if bytes.IndexByte(c.path, ';') >= 0 {
 		c.path = dropPathParams(c.path, by.Drop)
 	}

@@ -55,7 +55,7 @@ func (c *Canonicalizer) appendSorted(dst, query []byte, drop *Names) []byte {
 	}
 	c.query, c.value = c.query[:0], c.value[:0]
 	for len(query) > 0 {
-		end := bytes.IndexAny(query, "&;")
+		end := bytes.IndexByte(query, '&')
 		piece := query
 		if end < 0 {
 			query = nil
