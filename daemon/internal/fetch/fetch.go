@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/clock"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
 )
@@ -47,7 +48,7 @@ type Request struct {
 	Proxies       *proxies.List  // nil: none
 	Connect       time.Duration  // until the connection is ready, with DNS, proxy and TLS; 0: 10 s
 	Read          time.Duration  // until the header has arrived, and between two parts of the body; 0: 30 s
-	Whole         time.Duration  // for everything, with redirects; 0: 5 min
+	Whole         time.Duration  // for everything, with redirects, but not what Before and Again take; 0: 5 min
 	BodyLimit     int64          // bytes, both as sent and decompressed; 0: 32 MiB
 	Truncate      bool           // a longer body is cut there, which is no error
 	RedirectLimit int            // 0: 10; below 0: redirects are not followed
@@ -156,8 +157,8 @@ func (f *Fetcher) Fetch(ctx context.Context, r Request) (*Response, error) {
 	w := newWalk(f, r)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	whole := time.AfterFunc(w.r.Whole, func() { cancel(&stop{Timeout, "longer than " + w.r.Whole.String()}) })
-	defer whole.Stop()
+	w.whole = clock.Start(w.r.Whole, func() { cancel(&stop{Timeout, "longer than " + w.r.Whole.String()}) })
+	defer w.whole.Stop()
 	response, err := w.walk(ctx, cancel)
 	if w.proxy != nil {
 		f.judge(w.proxy, err)

@@ -87,6 +87,41 @@ func TestPermanentStatus(t *testing.T) {
 	}
 }
 
+// Another host gets only fields that are meant for any host, whatever the others are called, and also
+// another port, or the same host without TLS, is another one.
+func TestOnlyHarmlessFieldsCrossHosts(t *testing.T) {
+	sent := http.Header{}
+	for _, name := range []string{"Authorization", "Cookie", "Cookie2", "X-Api-Key", "X-Auth-Token", "X-Csrf-Token", "Referer", "Origin", "Forwarded", "X-Forwarded-For", "From", "If-None-Match",
+		"If-Match", "Api-Key", "Token", "X-Anything", "Amz-Sdk-Request", "Authentication", "Www-Authenticate", "Signature", "Sec-Fetch-Site", "Want-Digest"} {
+		sent.Set(name, "of the first host")
+	}
+	for name := range crosses {
+		sent.Set(name, "for all")
+	}
+	got := make(chan http.Header, 1)
+	other := start(t, func(_ http.ResponseWriter, r *http.Request) { got <- r.Header })
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.URL.RawQuery, http.StatusTemporaryRedirect)
+	})
+	f := fetcher(t, Options{})
+	for _, to := range []string{other.URL, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+		for _, method := range []string{"GET", "POST"} {
+			if _, _, e := get(t, f, Request{URI: s.URL + "/?" + to, Method: method, Header: sent}); e != nil {
+				t.Fatal(e)
+			}
+			fields := <-got
+			for name, values := range fields {
+				if values[0] == "of the first host" || values[0] == "for all" && !crosses[name] {
+					t.Errorf("%s to %s: %s has crossed", method, to, name)
+				}
+			}
+			if fields.Get("Accept-Language") != "for all" || fields.Get("User-Agent") != "for all" {
+				t.Errorf("%s to %s: what is for all has not crossed: %v", method, to, fields)
+			}
+		}
+	}
+}
+
 // Method, body, cookies and secrets, across redirects of all kinds.
 func TestRedirects(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {

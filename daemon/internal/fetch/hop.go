@@ -248,6 +248,7 @@ func (h *hop) waitToResend(conn net.Conn) {
 	if !wait {
 		return
 	}
+	defer h.w.whole.Pause()()
 	if err := h.w.r.Again(h.ctx, h.w.at.String()); err != nil {
 		h.cancel(err)
 		// HTTP/1 writes on the connection that it got, and checks for cancellation meanwhile; HTTP/2 shares it.

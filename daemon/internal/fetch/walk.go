@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/clock"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
@@ -24,6 +26,7 @@ type walk struct {
 	r     Request
 	began time.Time
 	proxy *proxies.Proxy // nil: none
+	whole *clock.Clock   // of Request.Whole
 
 	at        *uri.URI
 	method    string
@@ -77,10 +80,9 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 		}
 		w.follow(answer.StatusCode, next)
 		if w.r.Before != nil {
-			if err := w.r.Before(ctx, next.String()); err != nil {
-				if late := (*stop)(nil); errors.As(context.Cause(ctx), &late) { // it waited too long
-					return nil, failure(late.reason, next.String(), late)
-				}
+			resume := w.whole.Pause() // it waits for others
+			err := w.r.Before(ctx, next.String())
+			if resume(); err != nil {
 				return nil, failure(Canceled, next.String(), err)
 			}
 		}
@@ -220,14 +222,20 @@ func (w *walk) dropsBody(status int) bool {
 		(status == http.StatusMovedPermanently || status == http.StatusFound) && w.method == http.MethodPost
 }
 
-// follow goes to the target of a redirect. Secrets go only to the first host, and never from
-// TLS to plain HTTP.
+// crosses are the fields of a request that other hosts get over a redirect, too. All others may be secrets of the
+// first host (Authorization, Cookie, X-Api-Key), or say what is done there (Referer, Origin, If-Match).
+var crosses = map[string]bool{
+	"User-Agent": true, "Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Accept-Charset": true,
+	"Content-Type": true, "Content-Encoding": true, "Content-Language": true, // of the body, which a redirect may send again
+	"Cache-Control": true, "Pragma": true, "Range": true, "Dnt": true, "Save-Data": true, "Upgrade-Insecure-Requests": true,
+}
+
+// follow goes to the target of a redirect. What is meant for the first host goes only there, and never
+// from TLS to plain HTTP.
 func (w *walk) follow(status int, next *uri.URI) {
 	w.redirects = append(w.redirects, Redirect{status, w.at.String(), next.String()})
 	if w.leaves(next) {
-		for _, secret := range []string{"Authorization", "Cookie", "Cookie2"} {
-			w.header.Del(secret)
-		}
+		maps.DeleteFunc(w.header, func(name string, _ []string) bool { return !crosses[name] })
 	}
 	if w.dropsBody(status) {
 		w.method, w.sent = http.MethodGet, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/clock"
 )
 
 const (
@@ -118,15 +119,22 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 // visit downloads a page with a browser, and then gives the browser back, or ends it if its state has changed.
 func (e *Engine) visit(ctx context.Context, b *browser, w worker.Work) (worker.Page, error) {
 	timeout := w.Job.Setting.Timeout
-	inTime, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s: %s: %w %s", fetch.Timeout, w.Task.URI, errLate, timeout))
-	defer cancel()
+	inTime, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := clock.Start(timeout, func() { cancel(fmt.Errorf("%s: %s: %w %s", fetch.Timeout, w.Task.URI, errLate, timeout)) })
+	defer limit.Stop()
+	turn := w.Turn
+	w.Turn = func(ctx context.Context, uri string) error { // the page does not pay for the time until its host's turn
+		defer limit.Pause()()
+		return turn(ctx, uri)
+	}
 	// Nothing else ends a browser that no longer reacts.
 	stop := context.AfterFunc(inTime, b.process.Kill)
 	v := newVisit(inTime, e, b, w)
 	page, err := v.run()
 	alive := stop()
 	v.stop()
-	cancel()
+	cancel(nil)
 	v.requests.Wait()
 	if alive && v.close() {
 		e.giveBack(b)

@@ -226,9 +226,9 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", path, got, want)
 		}
 	}
-	for _, proxy := range []string{"ftp://x", "http://127.0.0.1:1"} {
+	for proxy, want := range map[string]string{"ftp://x": "proxy", "http://" + testserver.Free(t): "proxy", "http://127.0.0.1:1": "refused_proxy: "} {
 		_, _, got := r.download(t, r.URL+"/", func(s *download.Setting) { s.Robots, s.Proxies = false, []string{proxy} })
-		if got == nil || !strings.HasPrefix(got.Reason, "proxy") {
+		if got == nil || !strings.HasPrefix(got.Reason, want) {
 			t.Errorf("%s: %+v", proxy, got)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/clock"
 )
 
 // attempt is one attempt at a task. It belongs to one goroutine, except for its clock.
@@ -26,7 +26,7 @@ type attempt struct {
 	host    string   // called with the cookie and the headers of the setting
 	process *process
 	reader  atomic.Pointer[process] // reads pages for code in Python; nil until the code asks for one
-	clock   *clock
+	clock   *clock.Clock
 
 	begun   bool // the host of the task was called
 	crowded bool
@@ -71,13 +71,22 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	}()
 	inTime, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.clock = startClock(s.Timeout, func() {
+	a.clock = clock.Start(s.Timeout, func() {
 		cancel()
 		why := "timeout: ran longer than " + s.Timeout.String()
 		p.stop(why)
 		a.killReader(why)
 	})
-	defer a.clock.pause()
+	defer a.clock.Stop()
+	turn, first := a.w.Turn, a.w.First
+	a.w.Turn = func(ctx context.Context, uri string) error { // waiting for a host does not count as the code's time
+		defer a.clock.Pause()()
+		return turn(ctx, uri)
+	}
+	a.w.First = func(ctx context.Context) error {
+		defer a.clock.Pause()()
+		return first(ctx)
+	}
 	defer context.AfterFunc(ctx, func() {
 		p.kill("the worker has stopped it")
 		a.killReader("the worker has stopped it")
@@ -185,34 +194,4 @@ func (a *attempt) closePages() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// clock calls a function when time has run out. Pauses do not count.
-type clock struct {
-	mu    sync.Mutex // guards the fields below
-	left  time.Duration
-	since time.Time // zero during a pause
-	timer *time.Timer
-}
-
-func startClock(left time.Duration, out func()) *clock {
-	return &clock{left: left, since: time.Now(), timer: time.AfterFunc(left, out)}
-}
-
-func (c *clock) pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer.Stop() && !c.since.IsZero() {
-		c.left -= time.Since(c.since)
-		c.since = time.Time{}
-	}
-}
-
-func (c *clock) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.since.IsZero() {
-		c.since = time.Now()
-		c.timer.Reset(max(0, c.left))
-	}
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/clock"
 )
 
 const (
-	// longest is how long an attempt may take with all its waits, if the engine does not end it
-	// itself.
+	// longest is how long an attempt may take, without its waits for turns, if the engine does not end
+	// it itself.
 	longest = 2 * download.MaxTimeout
 	// A failed call of the store is retried while the lease lasts, after a pause that doubles.
 	firstPause = 50 * time.Millisecond
@@ -89,12 +90,20 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 			page, failure = Page{}, &Failure{Reason: fmt.Sprint("panic: ", p)}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := clock.Start(longest, func() { cancel(fmt.Errorf("attempt: longer than %s", longest)) })
+	defer limit.Stop()
 	page, err := engine.Download(ctx, Work{
 		Task: t.lease.Task, Job: t.job,
-		Turn:  func(ctx context.Context, uri string) error { return l.turn(ctx, uri, setting.Delay) },
-		First: func(ctx context.Context) error { return l.first(ctx, t) },
+		Turn: func(ctx context.Context, uri string) error {
+			defer limit.Pause()()
+			return l.turn(ctx, uri, setting.Delay)
+		},
+		First: func(ctx context.Context) error {
+			defer limit.Pause()()
+			return l.first(ctx, t)
+		},
 		Met: func(uri, remote string) {
 			if !l.opt.ApartAddresses {
 				met.note(t.hostOf(uri), remote)
@@ -115,18 +124,19 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 // long pause, the attempt fails, so that others can take its place meanwhile.
 func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
 	name := download.HostOf(uri)
-	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) time.Time { return l.queue.reserve(name, delay, now) })
+	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) turn { return l.queue.reserve(name, delay, now) })
 }
 
 // first waits until the first request of a task may be sent. If the host has asked for a long
 // pause, the task is given back until then.
 func (l *loop) first(ctx context.Context, t *task) error {
-	return l.waitFor(ctx, t.host, true, func(l *loop, now time.Time) time.Time { return l.queue.first(t, now) })
+	return l.waitFor(ctx, t.host, true, func(l *loop, now time.Time) turn { return l.queue.first(t, now) })
 }
 
-// waitFor waits until the time that when returns, unless the host has asked for a pause longer than the bound.
-func (l *loop) waitFor(ctx context.Context, host string, early bool, when func(l *loop, now time.Time) time.Time) error {
-	at := make(chan time.Time, 1)
+// waitFor waits for a turn, unless the host has asked for a pause longer than the bound. A turn that is not taken,
+// because ctx ends, is given back.
+func (l *loop) waitFor(ctx context.Context, host string, early bool, reserve func(l *loop, now time.Time) turn) error {
+	reserved := make(chan turn, 1)
 	refused := make(chan *Failure, 1)
 	select {
 	case l.events <- func(l *loop) {
@@ -135,23 +145,24 @@ func (l *loop) waitFor(ctx context.Context, host string, early bool, when func(l
 			refused <- &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, pause.Round(time.Second)), After: pause, Early: early}
 			return
 		}
-		at <- when(l, now)
+		reserved <- reserve(l, now)
 	}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	var timer *time.Timer
+	var mine turn
 	select {
 	case failure := <-refused:
 		return failure
-	case at := <-at:
-		timer = time.NewTimer(time.Until(at))
+	case mine = <-reserved:
 	}
+	timer := time.NewTimer(time.Until(mine.at))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
+		l.events <- func(l *loop) { l.queue.giveUp(mine) }
 		return context.Cause(ctx)
 	}
 }

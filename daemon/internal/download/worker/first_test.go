@@ -24,7 +24,7 @@ func TestFirst(t *testing.T) {
 	if got, _ := q.next(start); got != tasks[0] {
 		t.Fatal("the first one does not begin")
 	}
-	if got := q.first(tasks[0], at(4)); !got.Equal(at(4)) {
+	if got := q.first(tasks[0], at(4)).at; !got.Equal(at(4)) {
 		t.Errorf("sent at %s, want %s", got, at(4))
 	}
 	if got, next := q.next(at(13)); got != nil || !next.Equal(at(14)) {
@@ -36,10 +36,10 @@ func TestFirst(t *testing.T) {
 	if got, _ := q.next(at(24)); got != tasks[2] {
 		t.Fatal("the third one does not begin")
 	}
-	if got := q.first(tasks[1], at(25)); !got.Equal(at(34)) {
+	if got := q.first(tasks[1], at(25)).at; !got.Equal(at(34)) {
 		t.Errorf("the second one is sent at %s, want a delay after the third has begun, %s", got, at(34))
 	}
-	if got := q.first(tasks[2], at(26)); !got.Equal(at(44)) {
+	if got := q.first(tasks[2], at(26)).at; !got.Equal(at(44)) {
 		t.Errorf("the third one is sent at %s, want a delay after the second, %s", got, at(44))
 	}
 }

@@ -173,17 +173,36 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	q.placeAll(t.pace)
 }
 
+// turn is from when on a request may be sent to a host, and what was noted before.
+type turn struct {
+	at          time.Time
+	host        *host
+	pace        *pace
+	asked, last time.Time
+	delay       time.Duration
+}
+
 // reserve is for a further request of a running task: it returns from when on the request may be sent.
-func (q *queue) reserve(name string, delay time.Duration, now time.Time) time.Time {
+func (q *queue) reserve(name string, delay time.Duration, now time.Time) turn {
 	h := q.host(name, -1, time.Time{})
 	at := h.begin(delay)
 	if at.Before(now) {
 		at = now
 	}
+	mine := turn{at, h, h.pace, h.asked, h.pace.last, h.pace.delay}
 	h.noteCall(at, delay)
 	q.longest = max(q.longest, delay)
 	q.placeAll(h.pace)
-	return at
+	return mine
+}
+
+// giveUp is for a turn in which no request was sent. If others have a later one, they keep theirs.
+func (q *queue) giveUp(t turn) {
+	if t.host == nil || t.host.pace != t.pace || !t.pace.last.Equal(t.at) || !t.host.asked.Equal(t.at) {
+		return
+	}
+	t.host.asked, t.pace.last, t.pace.delay = t.asked, t.last, t.delay
+	q.placeAll(t.pace)
 }
 
 // pause is how long a host still wants no requests.
@@ -197,14 +216,14 @@ func (q *queue) pause(name string, now time.Time) time.Duration {
 
 // first is for the first request of a running task that comes some time after the task began: it
 // returns from when on the request may be sent. Delays count from that time.
-func (q *queue) first(t *task, now time.Time) time.Time {
+func (q *queue) first(t *task, now time.Time) turn {
 	h := q.hosts[t.host]
 	if h == nil || !h.pace.last.Equal(t.began) { // others have had their turn meanwhile
 		return q.reserve(t.host, t.delay(), now)
 	}
 	h.noteCall(now, h.pace.delay)
 	q.placeAll(h.pace)
-	return now
+	return turn{at: now} // nothing to give up: it had its turn when it began
 }
 
 // remove takes out a waiting task, and reports whether it was there.

@@ -73,7 +73,7 @@ func TestQueue(t *testing.T) {
 				name := fmt.Sprint("h", r.IntN(8))
 				if h := hosts[name]; h != nil && len(h.running) > 0 {
 					delay := time.Duration(r.IntN(4)) * time.Second
-					at := q.reserve(name, delay, now)
+					at := q.reserve(name, delay, now).at
 					if at.Before(now) || at.Before(h.last.Add(max(h.delay, delay))) || at.Before(h.notBefore) {
 						t.Fatalf("seed %d: a further request at %v, %v after the last", seed, at, at.Sub(h.last))
 					}
