@@ -87,7 +87,7 @@ number of the signal); "service" has two more.`,
 	command.Add(root, groupJobs, job.NewCommand(), records.NewTasks(), records.NewLogs(), records.NewData(), newTopCommand())
 	command.Add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
 	command.Add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
-		newConfigCommand(), newServiceCommand())
+		newVerifyCommand(), newConfigCommand(), newServiceCommand())
 	command.Add(root, groupOther, command.NewVersion(program),
 		command.NewMan(program, "  uridownloader man --dir ~/.local/share/man/man1\n  man uridownloader-job"))
 	return root

@@ -32,6 +32,9 @@ var (
 type Store interface {
 	// Now is the store's clock. All times of the contract are by this clock.
 	Now(ctx context.Context) (time.Time, error)
+	// Ready asks the store for a little of everything. It returns an error if that cannot be read, or
+	// if a call before has met damage.
+	Ready(ctx context.Context) error
 	Close() error
 
 	Jobs
@@ -137,7 +140,8 @@ type Records interface {
 	ListLogs(ctx context.Context, q Query, each func(Log) error) error
 	ListData(ctx context.Context, q Query, each func(Data) error) error
 	// Body opens the body of a task's result, empty if it had none: ErrNoData. The reader can be
-	// read to the end even if the job is dropped; it may also return an error then.
+	// read to the end even if the job is dropped; it may also return an error then. It ends with a
+	// *DamagedError if the body is not what was stored.
 	Body(ctx context.Context, task string) (io.ReadCloser, error)
 }
 

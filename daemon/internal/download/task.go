@@ -126,11 +126,26 @@ const MaxAbandoned = 20
 
 // Abandoned is the reason that is logged when a worker has abandoned the nth lease of a task.
 func Abandoned(owner string, n int) string {
-	reason := "worker " + owner + " did not renew its lease: it stopped, or could not reach the store"
+	reason := abandoned + ": worker " + owner + " did not renew its lease: it stopped, or could not reach the store"
 	if n >= MaxAbandoned {
 		reason += fmt.Sprintf("; this was the %dth lease of the task to end so, and it gets no other", n)
 	}
 	return reason
+}
+
+const abandoned = "abandoned"
+
+// ReasonWord is the word that a reason begins with and by which attempts are counted: timeout, status, ...
+// It is "other" where there is none.
+func ReasonWord(reason string) string {
+	word, _, _ := strings.Cut(reason, ":")
+	switch {
+	case strings.HasPrefix(word, "worker ") && strings.Contains(word+reason, " did not renew its lease"):
+		return abandoned // as earlier versions wrote it
+	case word == "" || len(word) > 40 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
+		return "other"
+	}
+	return word
 }
 
 // PauseAbandoned is how long a task waits after its nth lease was abandoned: not at all after the

@@ -28,7 +28,7 @@ func TaskOf(text string) (NewTask, error) {
 	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {
-			err = wrong.Err
+			err = errors.New(uri.Redact(wrong.Err.Error()))
 		}
 		return NewTask{}, fmt.Errorf("%q: %w", shorten(text), err)
 	}
@@ -55,9 +55,9 @@ func ShardOf(host string) int {
 	return int(h.Sum32() % Shards)
 }
 
-func shorten(uri string) string {
-	if len(uri) > 100 {
-		return uri[:100] + "…"
+func shorten(text string) string {
+	if text = uri.Redact(text); len(text) > 100 {
+		return text[:100] + "…"
 	}
-	return uri
+	return text
 }

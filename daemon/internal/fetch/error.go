@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/body"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/socks"
+	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
 // MaxErrorBytes is the length of the longest text of an Error.
@@ -49,7 +50,7 @@ func (e *Error) Error() string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
-	if len(text) > MaxErrorBytes {
+	if text = uris.Redact(text); len(text) > MaxErrorBytes {
 		text = strings.ToValidUTF8(text[:MaxErrorBytes-3], "") + "..."
 	}
 	return text

@@ -105,8 +105,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 			}
 			left--
 			if l.Reason != "" {
-				word, _, _ := strings.Cut(l.Reason, ":")
-				reasons[word]++
+				reasons[download.ReasonWord(l.Reason)]++
 			}
 			return nil
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
+	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
@@ -291,7 +292,7 @@ func (m *Master) refusals(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := make([]refusal, len(all))
 	for i, f := range all {
-		list[i] = refusal{f.Name, f.Text, f.Added.UTC()}
+		list[i] = refusal{f.Name, uris.Redact(f.Text), f.Added.UTC()}
 	}
 	return answer(w, http.StatusOK, map[string]any{"refusals": list})
 }

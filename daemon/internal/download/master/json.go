@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
 // jobJSON is a job as callers see it. Times are RFC 3339, durations are text such as 30s.
@@ -123,8 +124,8 @@ type taskJSON struct {
 
 func taskOf(t download.Task) taskJSON {
 	return taskJSON{
-		ID: t.ID, URI: t.URI, State: string(t.State), Attempts: t.Attempts, Abandoned: t.Abandoned, NotBefore: given(t.NotBefore), Until: given(t.Until),
-		Owner: t.Owner, Reason: t.Reason, Added: t.Added.UTC(),
+		ID: t.ID, URI: uris.Redact(t.URI), State: string(t.State), Attempts: t.Attempts, Abandoned: t.Abandoned, NotBefore: given(t.NotBefore), Until: given(t.Until),
+		Owner: t.Owner, Reason: uris.Redact(t.Reason), Added: t.Added.UTC(),
 	}
 }
 
@@ -142,7 +143,7 @@ type logJSON struct {
 
 func logOf(l download.Log) logJSON {
 	return logJSON{
-		Task: l.Task, URI: l.TaskURI, Attempt: l.Number, Version: l.Version, Status: l.Status, Reason: l.Reason,
+		Task: l.Task, URI: uris.Redact(l.TaskURI), Attempt: l.Number, Version: l.Version, Status: l.Status, Reason: uris.Redact(l.Reason),
 		HostName: l.HostName, Spent: l.Spent.Microseconds(), Added: l.Added.UTC(),
 	}
 }
@@ -165,10 +166,21 @@ type dataJSON struct {
 
 func dataOf(d download.Data) dataJSON {
 	out := dataJSON{
-		Task: d.Task, URI: d.TaskURI, FinalURI: d.URI, Version: d.Version, Status: d.Status, ContentType: d.ContentType, Encoding: d.Encoding,
-		Size: d.Size, SHA256: d.SHA256, Header: d.Header, HostName: d.HostName, Added: d.Added.UTC(),
+		Task: d.Task, URI: uris.Redact(d.TaskURI), FinalURI: uris.Redact(d.URI), Version: d.Version, Status: d.Status, ContentType: d.ContentType, Encoding: d.Encoding,
+		Size: d.Size, SHA256: d.SHA256, Header: shownHeader(d.Header), HostName: d.HostName, Added: d.Added.UTC(),
 	}
 	out.Records = listOf(d.Records)
+	return out
+}
+
+// shownHeader is a header without what would let others log in.
+func shownHeader(h http.Header) http.Header {
+	out := make(http.Header, len(h))
+	for name, values := range h {
+		for _, value := range values {
+			out[name] = append(out[name], uris.Redact(value))
+		}
+	}
 	return out
 }
 

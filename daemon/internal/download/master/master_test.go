@@ -38,7 +38,12 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 // newRigAt is newRig with a clock for the store, nil for the system's.
 func newRigAt(t *testing.T, clock func() time.Time, change ...func(*Options)) *rig {
 	t.Helper()
-	dir := t.TempDir()
+	return newRigIn(t, t.TempDir(), clock, change...)
+}
+
+// newRigIn is newRigAt in a folder.
+func newRigIn(t *testing.T, dir string, clock func() time.Time, change ...func(*Options)) *rig {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Dir: filepath.Join(dir, "store"), Now: clock})
 	if err != nil {
 		t.Fatal(err)

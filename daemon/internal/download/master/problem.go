@@ -20,6 +20,7 @@ const (
 	CodeConfirm       = "confirm_required"
 	CodeInvalidJob    = "invalid_job"
 	CodeInvalidURI    = "invalid_uri"
+	CodeDamaged       = "damaged"
 )
 
 // codes are the statuses and titles of all codes.
@@ -34,6 +35,7 @@ func codes() map[string]problemdetail.Meaning {
 		CodeJobExists:     {Status: http.StatusConflict, Title: "There is a job of this name."},
 		CodeInvalidJob:    {Status: http.StatusUnprocessableEntity, Title: "The job is not valid; nothing was stored."},
 		CodeUnknownFilter: {Status: http.StatusUnprocessableEntity, Title: "The filter of the job does not exist."},
+		CodeDamaged:       {Status: http.StatusInternalServerError, Title: "What is stored is damaged."},
 
 		problemdetail.StoreUnavailable: {Status: http.StatusServiceUnavailable, Title: "The store or the filter cannot be reached at present."},
 		problemdetail.Overloaded:       {Status: http.StatusServiceUnavailable, Title: "Too many connections are open; try again."},
@@ -45,7 +47,10 @@ func codes() map[string]problemdetail.Meaning {
 func problemOf(err error) *problemdetail.Error {
 	var unknown *seen.UnknownError
 	var none *noScriptError
+	var damaged *download.DamagedError
 	switch {
+	case errors.As(err, &damaged):
+		return &problemdetail.Error{Code: CodeDamaged, Detail: damaged.What + " is not what was downloaded", Cause: err}
 	case errors.Is(err, download.ErrNoJob):
 		return &problemdetail.Error{Code: CodeUnknownJob, Cause: err}
 	case errors.Is(err, download.ErrExists):

@@ -2,6 +2,7 @@ package master
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -46,6 +47,9 @@ func (m *Master) data(w http.ResponseWriter, r *http.Request) error {
 	return lines(w, func(each func(download.Data) error) error { return m.Store.ListData(r.Context(), q, each) }, dataOf)
 }
 
+// wholeBody is how many bytes of a body are read before the answer begins.
+const wholeBody = 1 << 20
+
 // body answers with what was downloaded, as octets: a browser must not render somebody else's
 // page under the address of this program.
 func (m *Master) body(w http.ResponseWriter, r *http.Request) error {
@@ -66,11 +70,16 @@ func (m *Master) body(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer body.Close()
+	// Damage is found at the end. Up to this size the answer can say so; a longer one breaks off, as it has no Content-Length.
+	start, err := io.ReadAll(io.LimitReader(body, wholeBody))
+	if err != nil {
+		return err
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", "attachment")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	w.WriteHeader(http.StatusOK)
-	_, err = io.Copy(w, body)
+	_, err = io.Copy(w, io.MultiReader(bytes.NewReader(start), body))
 	return err
 }

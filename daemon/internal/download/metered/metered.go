@@ -42,6 +42,12 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return s.Store.Now(ctx)
 }
 
+// Ready implements download.Store.
+func (s *Store) Ready(ctx context.Context) error {
+	defer s.took("ready", time.Now())
+	return s.Store.Ready(ctx)
+}
+
 // Job implements download.Jobs.
 func (s *Store) Job(ctx context.Context, name string) (download.Job, error) {
 	defer s.took("job", time.Now())

@@ -10,11 +10,13 @@ package mongodb
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/mongoconn"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -103,6 +105,21 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		return err
 	})
 	return now.least, err
+}
+
+// Ready implements download.Store: it asks for a document of each collection.
+func (s *Store) Ready(ctx context.Context) error {
+	if _, err := s.Now(ctx); err != nil {
+		return err
+	}
+	return s.retry(ctx, func(ctx context.Context, _ bool) error {
+		for _, of := range []*mongo.Collection{s.jobs, s.tasks, s.data, s.logs, s.files} {
+			if err := of.FindOne(ctx, doc(), options.FindOne().SetProjection(doc("_id", 1))).Err(); err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // doc makes a document from alternating keys and values.

@@ -185,8 +185,12 @@ func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
 		return nil, download.ErrNoData
 	case err != nil:
 		return nil, err
-	case d.BodyFile != "":
-		return s.open(ctx, d.BodyFile)
 	}
-	return io.NopCloser(bytes.NewReader(d.Body)), nil
+	var body io.ReadCloser = io.NopCloser(bytes.NewReader(d.Body))
+	if d.BodyFile != "" {
+		if body, err = s.open(ctx, d.BodyFile); err != nil {
+			return nil, err
+		}
+	}
+	return download.Checked(task, d.Size, d.SHA256, body), nil
 }

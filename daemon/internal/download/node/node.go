@@ -253,6 +253,5 @@ func (n *Node) Addr() net.Addr { return n.serving.Addr() }
 func (n *Node) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyIn)
 	defer cancel()
-	_, err := n.store.Now(ctx)
-	return err
+	return n.store.Ready(ctx)
 }

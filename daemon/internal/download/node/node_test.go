@@ -93,7 +93,7 @@ func TestRefusals(t *testing.T) {
 		{"redis' password", All(), func(c *settings.Config) {
 			c.Redis.Addrs, c.Redis.PasswordFile = []string{"127.0.0.1:1"}, file+".none"
 		}, []string{"redis.password_file", file + ".none"}},
-		{"mongodb's uri", All(), func(c *settings.Config) { c.Store, c.MongoDB.URIFile = storeMongoDB, file+".none" }, []string{"mongodb.uri_file", file + ".none"}},
+		{"mongodb's uri", All(), func(c *settings.Config) { c.Store, c.MongoDB.URIFile = StoreMongoDB, file+".none" }, []string{"mongodb.uri_file", file + ".none"}},
 		{"browser", All(), func(c *settings.Config) { c.Browser.Required, c.Browser.Path = true, file }, []string{"browser.required: true", file}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func (r Roles) check(cfg settings.Config) error {
 
 // turns is the name by which this process takes its turn at filters, "" if it has the store to itself.
 func (n *Node) turns(owner string) string {
-	if n.roles.all() && n.cfg.Store != storeMongoDB {
+	if n.roles.all() && n.cfg.Store != StoreMongoDB {
 		return ""
 	}
 	return owner
@@ -126,7 +126,7 @@ func (n *Node) dispatching(owner string, registry prometheus.Registerer) dispatc
 		Store: n.store, Owner: owner, Every: n.cfg.Dispatch.Every, MaxReady: n.cfg.Dispatch.Ready, KeepLogs: n.cfg.KeepLogs,
 		HandedOut: n.wakeWorkers, Ended: n.reporter.Ended, Log: n.log, Registry: registry,
 	}
-	if !n.roles.all() || n.cfg.Store == storeMongoDB {
+	if !n.roles.all() || n.cfg.Store == StoreMongoDB {
 		o.Look = look
 	}
 	return o

@@ -21,7 +21,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
-const storeMongoDB = "mongodb"
+// StoreMongoDB is the setting of a store in MongoDB.
+const StoreMongoDB = "mongodb"
 
 // dialIn bounds the time to connect to MongoDB, with the TLS handshake.
 const dialIn = 5 * time.Second
@@ -29,8 +30,8 @@ const dialIn = 5 * time.Second
 // openStore opens the store that the settings name, and measures its calls. failed is called if it can
 // go on only in another process.
 func openStore(ctx context.Context, cfg settings.Config, roles Roles, failed func(error), log *slog.Logger, registry prometheus.Registerer) (store download.Store, err error) {
-	if cfg.Store == storeMongoDB {
-		store, err = openMongoDB(ctx, cfg, log)
+	if cfg.Store == StoreMongoDB {
+		store, err = OpenMongoDB(ctx, cfg, log)
 	} else {
 		store, err = openEmbedded(ctx, cfg, roles, failed, registry)
 	}
@@ -62,8 +63,8 @@ func openEmbedded(ctx context.Context, cfg settings.Config, roles Roles, failed 
 	return store, nil
 }
 
-// openMongoDB opens the store that processes of several machines share.
-func openMongoDB(ctx context.Context, cfg settings.Config, log *slog.Logger) (download.Store, error) {
+// OpenMongoDB opens the store that processes of several machines share.
+func OpenMongoDB(ctx context.Context, cfg settings.Config, log *slog.Logger) (download.Store, error) {
 	m := cfg.MongoDB
 	if m.URIFile != "" {
 		uri, err := secret.Read(m.URIFile)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
 const (
@@ -63,12 +64,12 @@ func reportOf(ctx context.Context, store Store, job download.Job, done, failed i
 		if looked++; looked > maxLooked {
 			return errEnough
 		}
-		word, _, _ := strings.Cut(t.Reason, ":")
+		word := download.ReasonWord(t.Reason)
 		i, known := at[word]
 		if !known {
 			i = len(r.Reasons)
 			at[word] = i
-			r.Reasons = append(r.Reasons, Reason{Reason: word, URI: t.URI, Message: t.Reason})
+			r.Reasons = append(r.Reasons, Reason{Reason: word, URI: uri.Redact(t.URI), Message: uri.Redact(t.Reason)})
 		}
 		r.Reasons[i].Tasks++
 		return nil

@@ -158,7 +158,7 @@ func (s *Store) readJobs(ctx context.Context, where string, args ...any) ([]down
 	if err != nil {
 		return nil, err
 	}
-	err = eachRow(rows, collectJobs(&jobs))
+	err = s.eachRow(rows, collectJobs(&jobs))
 	return jobs, err
 }
 
@@ -196,7 +196,7 @@ func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, 
 	}
 	counts := map[download.State]int{}
 	found := false
-	err = eachRow(rows, func(rows *sql.Rows) error {
+	err = s.eachRow(rows, func(rows *sql.Rows) error {
 		var state, n sql.NullInt64
 		found = true
 		if err := rows.Scan(&state, &n); err != nil || !state.Valid {
@@ -234,7 +234,7 @@ func (s *Store) Refusals(ctx context.Context, limit int) ([]download.Refusal, er
 		return nil, err
 	}
 	var all []download.Refusal
-	err = eachRow(rows, func(rows *sql.Rows) error {
+	err = s.eachRow(rows, func(rows *sql.Rows) error {
 		var r download.Refusal
 		var added int64
 		err := rows.Scan(&r.Name, &r.Text, &added)

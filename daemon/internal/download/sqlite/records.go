@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -53,7 +52,7 @@ func list[T any](ctx context.Context, s *Store, most int, scan func(*sql.Rows) (
 	if err != nil {
 		return nil, false, err
 	}
-	err = eachRow(rows, func(rows *sql.Rows) error {
+	err = s.eachRow(rows, func(rows *sql.Rows) error {
 		one, err := scan(rows)
 		all = append(all, one)
 		return err
@@ -129,36 +128,34 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 	}, each)
 }
 
-const findBody = `SELECT d.size, coalesce(b.file, ''), b.body FROM tasks t JOIN jobs j ON j.id = t.job AND j.dropped = 0
+const findBody = `SELECT d.size, d.sha256, coalesce(b.file, ''), b.body FROM tasks t JOIN jobs j ON j.id = t.job AND j.dropped = 0
 	JOIN data d ON d.task = t.seq LEFT JOIN bodies b ON b.task = t.seq WHERE t.id = ?`
 
 // Body implements download.Records.
 func (s *Store) Body(ctx context.Context, task string) (io.ReadCloser, error) {
 	var size int64
 	var file string
-	var inline []byte
-	err := s.read.QueryRowContext(ctx, findBody, idBytes(task)).Scan(&size, &file, &inline)
+	var sum, inline []byte
+	err := s.read.QueryRowContext(ctx, findBody, idBytes(task)).Scan(&size, &sum, &file, &inline)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, download.ErrNoData
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.noticed(err)
 	}
-	if file == "" {
-		return io.NopCloser(bytes.NewReader(inline)), nil
-	}
-	f, err := os.Open(s.bodies.path(file))
-	if errors.Is(err, os.ErrNotExist) {
-		// The job has been dropped since, or somebody removed the file.
-		if named, _, nameErr := s.useOf(ctx, file); nameErr == nil && !named {
-			return nil, download.ErrNoData
+	var body io.ReadCloser = io.NopCloser(bytes.NewReader(inline))
+	if file != "" {
+		f, err := os.Open(s.bodies.path(file))
+		if errors.Is(err, os.ErrNotExist) {
+			if named, _, nameErr := s.useOf(ctx, file); nameErr == nil && !named { // the job has been dropped since
+				return nil, download.ErrNoData
+			}
+			return nil, &download.DamagedError{What: "body of task " + task, Fault: "its file " + s.bodies.path(file) + " is missing"}
 		}
+		if err != nil {
+			return nil, err
+		}
+		body = f
 	}
-	if err != nil {
-		return nil, err
-	}
-	if st, err := f.Stat(); err != nil || st.Size() != size {
-		return nil, errors.Join(err, f.Close(), fmt.Errorf("%s: is not the body that was stored: want %d bytes", f.Name(), size))
-	}
-	return f, nil
+	return download.Checked(task, size, hex.EncodeToString(sum), body), nil
 }

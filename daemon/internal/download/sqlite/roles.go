@@ -51,7 +51,7 @@ func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, 
 		return nil, err
 	}
 	holders := map[string]string{}
-	err = eachRow(rows, func(rows *sql.Rows) error {
+	err = s.eachRow(rows, func(rows *sql.Rows) error {
 		var name, owner string
 		if err := rows.Scan(&name, &owner); err != nil || !strings.HasPrefix(name, prefix) {
 			return err

@@ -156,7 +156,14 @@ func prepare(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err = migrate(ctx, db, path); err != nil && !errors.As(err, new(*NewerError)) {
+	err = migrate(ctx, db, path)
+	if err == nil {
+		err = quickCheck(ctx, db, path)
+	}
+	switch {
+	case corrupt(err):
+		err = &DamagedError{path, []string{err.Error()}}
+	case err != nil && !errors.As(err, new(*NewerError)) && !errors.As(err, new(*DamagedError)):
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return errors.Join(err, db.Close())

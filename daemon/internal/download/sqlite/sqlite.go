@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sqlite3 "modernc.org/sqlite"
@@ -72,6 +73,8 @@ type Store struct {
 	changes chan *change
 	writer  *writer
 	stopped chan struct{} // closed when the writer has ended
+
+	damage atomic.Pointer[DamagedError] // the first that a call has met
 
 	mu     sync.RWMutex // held for reading while a change is sent
 	closed bool
@@ -158,7 +161,7 @@ func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows,
 	if !ok {
 		prepared, err := s.read.PrepareContext(ctx, text)
 		if err != nil {
-			return nil, err
+			return nil, s.noticed(err)
 		}
 		var first bool
 		if known, first = s.reading.LoadOrStore(text, prepared); first { // another goroutine was faster
@@ -167,7 +170,8 @@ func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows,
 			}
 		}
 	}
-	return known.(*sql.Stmt).QueryContext(ctx, args...)
+	rows, err := known.(*sql.Stmt).QueryContext(ctx, args...)
+	return rows, s.noticed(err)
 }
 
 // Now is the clock of Options.
@@ -230,9 +234,19 @@ func broken(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	const ioerr, corrupt, notadb = 10, 11, 26
+	const ioerr = 10
+	return e.Code()&0xff == ioerr || corrupt(err)
+}
+
+// corrupt reports whether SQLite has found that the database is damaged.
+func corrupt(err error) bool {
+	var e *sqlite3.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	const corrupt, notadb = 11, 26
 	code := e.Code() & 0xff
-	return code == ioerr || code == corrupt || code == notadb
+	return code == corrupt || code == notadb
 }
 
 // exists reports whether a file exists.

@@ -82,7 +82,7 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 	}
 	engine := l.opt.Engines[name]
 	if engine == nil {
-		return Page{}, &Failure{Reason: fmt.Sprintf("worker has no engine %q", name), Permanent: true}
+		return Page{}, &Failure{Reason: fmt.Sprintf("engine: this worker has no engine %q", name), Permanent: true}
 	}
 	defer func() {
 		if p := recover(); p != nil {
