@@ -135,6 +135,12 @@ func (h Header) Expected(items uint64) float64 {
 	return expectedFPR(float64(items) / float64(h.Blocks))
 }
 
+// Holds returns up to how many items the map keeps its error rate: its capacity, or more in a map
+// that is larger because no map is smaller. The map must be one that does not grow, or a Layer.
+func (h Header) Holds() uint64 {
+	return max(h.Capacity, uint64(float64(h.Blocks)*loads.of(h.ErrorRate)))
+}
+
 // BitsPerItem returns how many bits per item the map has at its capacity.
 func (h Header) BitsPerItem() float64 { return 8 * float64(h.Bytes()) / float64(h.Capacity) }
 

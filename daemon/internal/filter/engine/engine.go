@@ -26,6 +26,7 @@ type Filter struct {
 	life   *Life
 	warned *fullness
 	load   *load
+	room   *room
 	most   uint64 // bytes of memory that a Growing set may use; 0: any number
 }
 
@@ -145,7 +146,8 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 }
 
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
-	return &Filter{Spec: spec, Set: set, bound: spec.Bound(), uris: uris(spec), life: new(Life), warned: &fullness{}, load: &load{}, most: e.most}
+	bound := spec.Bound()
+	return &Filter{Spec: spec, Set: set, bound: bound, uris: uris(spec), life: new(Life), warned: &fullness{}, load: newLoad(bound, set), room: &room{}, most: e.most}
 }
 
 // serve serves a filter. The caller holds mu.

@@ -24,9 +24,7 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 		return timed.AddFor(ctx, keys, expire, fresh)
 	}
 	if f.bound.Rejects() {
-		if st := f.Stats(); st.Items >= f.bound.Items {
-			return 0, fmt.Errorf("filter %s: %d of %d items: %w", f.Name, st.Items, f.bound.Items, ErrFull)
-		}
+		return f.addWithin(ctx, keys, fresh)
 	}
 	return f.Set.Add(ctx, keys, fresh)
 }
@@ -83,12 +81,16 @@ func (e *Engine) WarnFull(log *slog.Logger) {
 		}
 		f.look() // another daemon may have filled it
 		st := f.Stats()
-		percent := uint32(float64(st.Items) / float64(f.bound.Items) * 100)
+		made := f.load.holds
+		if f.bound.Rejects() {
+			made = f.bound.Items
+		}
+		percent := uint32(float64(st.Items) / float64(made) * 100)
 		for _, at := range []uint32{150, 100, 90} {
 			if percent >= at && f.warned.percent.Load() < at {
 				f.warned.percent.Store(at)
 				log.Warn("filter is near or over its capacity; its false positives grow", "filter", f.Name,
-					"items_estimate", st.Items, "capacity", f.bound.Items, "fpr_estimate", st.FPR, "on_full", f.bound.OnFull)
+					"items_estimate", st.Items, "capacity", made, "fpr_estimate", st.FPR, "on_full", f.bound.OnFull)
 				break
 			}
 		}

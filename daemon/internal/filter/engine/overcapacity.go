@@ -3,6 +3,8 @@ package engine
 import (
 	"math"
 	"sync/atomic"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
 
 // load is the last result of a look at how full a filter is. A look costs some hundred
@@ -10,11 +12,22 @@ import (
 type load struct {
 	due atomic.Int64  // items until the next look
 	fpr atomic.Uint64 // bits of the float64; 0: the filter is within its capacity
+
+	holds uint64 // up to how many items the error rate holds: the capacity, or more in a tiny map
 }
 
 const lookShare = 1000
 
-// OverCapacity reports whether the filter holds more items than it was made for, and if so, the
+// newLoad returns the load of a filter.
+func newLoad(bound configs.Bound, set Set) *load {
+	l := &load{holds: bound.Items}
+	if bits, ok := set.(BitMap); ok && bound.Items > 0 && !bound.Grows() {
+		l.holds = bits.Header().Holds()
+	}
+	return l
+}
+
+// OverCapacity reports whether the filter holds more items than its error rate allows, and if so, the
 // estimated present false-positive ratio. fresh is how many items were added since the last
 // call. It is as exact as the estimate of the items, plus or minus a thousandth. A filter that
 // grows is never over capacity.
@@ -32,7 +45,7 @@ func (f *Filter) OverCapacity(fresh int) (fpr float64, over bool) {
 func (f *Filter) look() {
 	f.load.due.Store(int64(f.bound.Items/lookShare) + 1)
 	st, bits := f.Stats(), uint64(0)
-	if st.Items > f.bound.Items {
+	if st.Items > f.load.holds {
 		bits = math.Float64bits(st.FPR)
 	}
 	f.load.fpr.Store(bits)

@@ -167,7 +167,7 @@ func errorCases() map[string]errorCase {
 		"disk is full, PUT":     {code: "insufficient_storage", status: 507, store: failing(engine.ErrNoSpace), call: apitest.Request("PUT", "/api/v1/filters/x", "")},
 		"filter is full": {code: "filter_full", status: 507, detail: "filter tiny", call: func(r *apitest.Rig) apitest.Answer {
 			r.Do("PUT", "/api/v1/filters/tiny", `{"capacity":1,"on_full":"reject"}`, "Content-Type", apitest.JSONType)
-			apitest.WantBody(r.T.(*testing.T), r.Post("/api/v1/filter?filter_typeid=tiny", "x\ny\n", "Content-Type", apitest.TextType), "x\ny\n")
+			apitest.WantBody(r.T.(*testing.T), r.Post("/api/v1/filter?filter_typeid=tiny", "x\n", "Content-Type", apitest.TextType), "x\n")
 			return r.Post("/api/v1/filter", `{"filter_typeid":"tiny","uri_list":["a"]}`)
 		}},
 	}

@@ -112,6 +112,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Opener) {
 		"ReserveContention": testReserveContention,
 	}, map[string]test{
 		"Stripes": testStripes,
+
+		"Reject":           testReject,
+		"RejectContention": testRejectContention,
 	}, map[string]test{
 		"Deadline":      testDeadline,
 		"Expire":        testExpire,

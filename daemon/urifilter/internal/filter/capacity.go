@@ -21,7 +21,7 @@ func warnOverCapacity(ctx context.Context, w io.Writer, daemon *client.Client, t
 	ctx, cancel := context.WithTimeout(ctx, capacityWait)
 	defer cancel()
 	f, err := daemon.GetFilter(ctx, typ)
-	if err != nil || f.Capacity == 0 || len(f.Layers) > 0 || f.ItemsEstimate <= f.Capacity {
+	if err != nil || f.Capacity == 0 || len(f.Layers) > 0 || f.ItemsEstimate <= f.Capacity || f.FPREstimate <= f.ErrorRate {
 		return
 	}
 	fmt.Fprintf(w, "urifilter: warning: filter %s holds about %s items and was made for %s: of new items %s are called seen now, %s was asked for"+
