@@ -58,7 +58,7 @@ type Options struct {
 	Lease time.Duration
 	// Fault is called before each step of a writeback with its name, and after two of
 	// them; an error ends the writeback there. The names: lease, latest, fence,
-	// download, upload, file, uploaded, verify, switch, switched, prune-versions,
+	// read-back, download, upload, file, uploaded, verify, switch, switched, prune-versions,
 	// prune-files, prune-chunks, release; and renew, of the lease, whose error is that
 	// of the renewal. For tests; nil otherwise.
 	Fault func(label string) error

@@ -95,6 +95,120 @@ func TestDamagedChunk(t *testing.T) {
 	}
 }
 
+// deleteOne removes a document behind the archive's back.
+func deleteOne(t *testing.T, c *mongo.Collection, id string) {
+	t.Helper()
+	if res, err := c.DeleteOne(context.Background(), bson.D{{Key: "_id", Value: id}}); err != nil || res.DeletedCount != 1 {
+		t.Fatalf("delete %s: %+v, %v", id, res, err)
+	}
+}
+
+// TestLostStripeIsSentAgain writes an unchanged bit-map back whose newest version has lost a
+// stripe. Every version that is published after that can be restored.
+func TestLostStripeIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, a *Archive, s stripe){
+		"no chunk": func(t *testing.T, a *Archive, s stripe) { deleteOne(t, a.chunks, s.File) },
+		"no file":  func(t *testing.T, a *Archive, s stripe) { deleteOne(t, a.files, s.File) },
+		"neither": func(t *testing.T, a *Archive, s stripe) {
+			deleteOne(t, a.files, s.File)
+			deleteOne(t, a.chunks, s.File)
+		},
+		"another length": func(t *testing.T, a *Archive, s stripe) {
+			set := bson.M{"$set": bson.M{"length": int64(5)}}
+			if _, err := a.files.UpdateOne(context.Background(), bson.M{"_id": s.File}, set); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"other bytes": func(t *testing.T, a *Archive, s stripe) {
+			set := bson.M{"$set": bson.M{"data": make([]byte, s.Length)}}
+			if _, err := a.chunks.UpdateOne(context.Background(), bson.M{"_id": s.File}, set); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onServers(t, func(t *testing.T, r *rig) {
+				a := r.open()
+				h := header(2)
+				src := newSet(t, h).add(key(h, 0, 1), key(h, 1, 1))
+				first := r.write(a, "uri", src)
+				v := r.write(a, "uri", src.add(key(h, 1, 2)))
+				lose(t, a, v.stripes[1])
+				for i := range 4 {
+					again := r.write(a, "uri", src)
+					if sent := again.Uploaded; i == 0 && sent != int64(v.stripes[1].Length) || i > 0 && sent != 0 {
+						t.Errorf("writeback %d after the loss: %d bytes sent", i+1, sent)
+					}
+					got, _ := r.restored(a, "uri")
+					sameContent(t, got, src)
+					if i == 0 { // three were to stay, and one of them is lost
+						if err := a.Verify(context.Background(), first, nil); err != nil {
+							t.Errorf("the sound version before the loss: %v", err)
+						}
+					}
+				}
+				all, err := a.Versions(context.Background(), "uri")
+				if err != nil || len(all) != 3 {
+					t.Fatalf("versions %v, %v; want 3", all, err)
+				}
+				for _, v := range all {
+					if err := a.Verify(context.Background(), v, nil); err != nil {
+						t.Errorf("%s: %v", v.ID, err)
+					}
+				}
+				r.noOrphans(a)
+			})
+		})
+	}
+}
+
+// TestLostVersionIsNotCounted has a version that cannot be restored between two that can.
+func TestLostVersionIsNotCounted(t *testing.T) {
+	onServers(t, func(t *testing.T, r *rig) {
+		a := r.open(func(o *Options) { o.Keep = 2 })
+		var all []Version
+		for generation := range uint64(3) { // bits of two generations do not mix
+			h := header(1)
+			h.Generation += generation
+			all = append(all, r.write(a, "uri", newSet(t, h).add(key(h, 0, generation))))
+			if generation == 1 {
+				deleteOne(t, a.chunks, all[1].stripes[0].File)
+			}
+		}
+		for _, i := range []int{0, 2} {
+			if err := a.Verify(context.Background(), all[i], nil); err != nil {
+				t.Errorf("%s: %v", all[i].ID, err)
+			}
+		}
+	})
+}
+
+// TestReadBackInTurn: of a bit-map of any size each stripe is read back after some writebacks, and
+// no writeback reads more than its part.
+func TestReadBackInTurn(t *testing.T) {
+	for _, stripes := range []int{1, 2, readBackMost, readBackMost + 1, 2 * readBackMost, 118, 1000} {
+		read := map[int]bool{}
+		rounds := (stripes + readBackMost - 1) / readBackMost
+		for number := range rounds {
+			w := &writeback{base: &Version{number: int64(number + 7), stripes: make([]stripe, stripes)}}
+			n := 0
+			for i := range stripes {
+				if w.turn(i) {
+					n++
+					read[i] = true
+				}
+			}
+			if want := min(stripes, readBackMost); n != want {
+				t.Errorf("%d stripes: %d read back, want %d", stripes, n, want)
+			}
+		}
+		if len(read) != stripes {
+			t.Errorf("%d stripes: %d read back in %d writebacks", stripes, len(read), rounds)
+		}
+	}
+}
+
 func TestVerifyReportsAllDamage(t *testing.T) {
 	onServers(t, func(t *testing.T, r *rig) {
 		ctx := context.Background()

@@ -27,10 +27,10 @@ type Source interface {
 type Progress func(stripe, of int)
 
 // Writeback adds a version: the bits of src, and those of the newest version if that is of
-// the same generation. Only stripes that differ from the newest version's are sent. On a nil
-// error the version can be restored, as far as the server's majority guarantees it. Writeback
-// then removes versions beyond Options.Keep and what dead writebacks left; if that fails, it
-// only logs the error.
+// the same generation. Only stripes that differ from the newest version's are sent, and those
+// whose files are lost or damaged. On a nil error the version can be restored, as far as the
+// server's majority guarantees it. Writeback then removes the versions that are older than
+// Options.Keep sound ones, and what dead writebacks left; if that fails, it only logs the error.
 //
 // A *LeaseError means that another writeback of the same filter is under way, a *MismatchError
 // that the newest version is of another bit-map, a *DamageError that it cannot be read. On an
@@ -44,12 +44,12 @@ func (a *Archive) Writeback(ctx context.Context, spec engine.Spec, src Source, p
 	work, stop := l.hold(ctx)
 	w := &writeback{
 		a: a, lease: l, spec: spec, src: src, header: src.Header(), token: newToken(),
-		buf: make([]byte, bloom.StripeBytes),
+		buf: make([]byte, bloom.StripeBytes), damaged: map[string]bool{},
 	}
 	v, err := w.run(work, p)
 	tidy := l.tidy && !w.touched
 	if err == nil {
-		tidy = a.prune(work, l)
+		tidy = a.prune(work, l, w.damaged)
 	}
 	if err != nil && ctx.Err() == nil {
 		err = l.blame(ctx, work, err)
@@ -69,8 +69,10 @@ type writeback struct {
 	src      Source
 	header   bloom.Header
 	token    string
-	base     *Version // to merge with; nil: none
-	touched  bool     // something may have been left in the archive
+	base     *Version         // to merge with; nil: none
+	whole    map[string]int64 // the filter's files when base was read: see Archive.whole
+	damaged  map[string]bool  // files of base that were found lost or damaged
+	touched  bool             // something may have been left in the archive
 	uploaded int64
 	ones     [bloom.MaxLayers]uint64 // bits set in each layer, of the stripes done
 	buf      []byte                  // for a stripe of src
@@ -137,6 +139,9 @@ func (w *writeback) look(ctx context.Context) (number int64, err error) {
 	case !base.Header.SameBits(w.header):
 		return 0, w.mismatch(&base)
 	}
+	if w.whole, err = w.a.whole(ctx, w.spec.Name); err != nil {
+		return 0, err
+	}
 	w.base = &base
 	w.header.Layers = max(w.header.Layers, base.Header.Layers)
 	return highest + 1, nil
@@ -188,8 +193,9 @@ func (w *writeback) document(number int64) *versionDoc {
 	}
 }
 
-// stripe makes stripe i of the new version in one of four ways: the stripe is unchanged; it has
-// no bit; the old stripe has all bits of ours; or the bits of both are uploaded.
+// stripe makes stripe i of the new version in one of four ways: the stripe is unchanged, and its
+// file is sound; it has no bit; the old stripe has all bits of ours; or the bits of both are
+// uploaded.
 func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	if err := ctx.Err(); err != nil {
 		return stripe{}, err
@@ -201,11 +207,18 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	s := describe(ours)
 	if w.base != nil && i < len(w.base.stripes) {
 		old := w.base.stripes[i]
-		if s.same(old) {
-			w.count(i, ours)
-			return old, nil
+		same := s.same(old)
+		if same {
+			sound, err := w.sound(ctx, i)
+			if err != nil {
+				return stripe{}, err
+			}
+			if sound {
+				w.count(i, ours)
+				return old, nil
+			}
 		}
-		if !old.empty() {
+		if !same && !old.empty() {
 			if err := w.a.fault("download"); err != nil {
 				return stripe{}, err
 			}
@@ -233,6 +246,44 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	w.uploaded += int64(len(ours))
 	w.touched = true
 	return s, w.a.upload(ctx, w.spec.Name, s, ours)
+}
+
+// readBackMost is how many of the stripes that it reuses a writeback reads back: 64 MiB. Of a
+// larger bit-map each writeback reads others.
+const readBackMost = 16
+
+// sound tells whether stripe i of the newest version can be used again. Its document says what
+// was archived, not what is there now: the file must exist, and is read back when it is its turn.
+func (w *writeback) sound(ctx context.Context, i int) (bool, error) {
+	old := w.base.stripes[i]
+	if old.SHA256 == nil {
+		return true, nil // no bit, no file
+	}
+	reason := "is missing"
+	if length, ok := w.whole[old.File]; ok && length == int64(old.Length) {
+		if !w.turn(i) {
+			return true, nil
+		}
+		if err := w.a.fault("read-back"); err != nil {
+			return false, err
+		}
+		_, err := w.a.fetchOf(ctx, w.base, i)
+		var damage *DamageError
+		if !errors.As(err, &damage) {
+			return err == nil, err
+		}
+		reason = damage.Reason
+	}
+	w.damaged[old.File] = true
+	w.a.opt.Log.Warn("a stripe in the archive is lost or damaged; it is sent again", "filter", w.spec.Name, "version", w.base.ID, "stripe", i, "file", old.File, "reason", reason)
+	return false, nil
+}
+
+// turn tells whether a writeback with the number after base's reads stripe i back.
+func (w *writeback) turn(i int) bool {
+	stripes := len(w.base.stripes)
+	first := int(w.base.number * readBackMost % int64(stripes))
+	return (i-first+stripes)%stripes < readBackMost
 }
 
 // sourceStripe returns stripe i of the source, or zeroes if only the newest version has its layer.
