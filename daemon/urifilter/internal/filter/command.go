@@ -20,6 +20,7 @@ import (
 type batchCommand struct {
 	conn        flags
 	input       choice
+	as          asValue
 	oldJSON     bool
 	skipInvalid bool
 	summary     choice
@@ -54,6 +55,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	b.input = choice{inputLines, []string{inputLines, inputNDJSON}}
 	f.VarP(&b.input, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	f.Var(&b.as, "as", "take the items out of a file: `FORM` is csv:COLUMN (name, or number from 1), sitemap or cdx")
 	f.BoolVar(&b.oldJSON, "json", false, "")
 	if err := f.MarkHidden("json"); err != nil {
 		panic(err) // it is defined above
@@ -70,7 +72,8 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	fixed := func(c *choice) cobra.CompletionFunc {
 		return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
 	}
-	for flag, complete := range map[string]cobra.CompletionFunc{"input-format": fixed(&b.input), "summary": fixed(&b.summary)} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"input-format": fixed(&b.input), "summary": fixed(&b.summary),
+		"as": cobra.FixedCompletions([]string{"csv:", "sitemap", "cdx"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flag is defined above
 		}
@@ -92,6 +95,9 @@ var errOldJSON = command.UsageError{Err: errors.New("--json: it asks for output 
 func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	if b.oldJSON {
 		return errOldJSON
+	}
+	if b.as != "" && b.ndjson() {
+		return command.UsageError{Err: errors.New("--as: it makes lines of the items, which --input-format ndjson does not read")}
 	}
 	if b.quiet && !cmd.Flags().Changed("summary") {
 		b.summary.value = summaryNone
@@ -130,8 +136,11 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	if terminal.Is(errOut) && !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {
 		t.progress = newProgress(errOut, size)
 	}
-	t.input = &unpacked{source: source}
-	in := newInput(t.input)
+	t.input = &unpacked{source: source, taken: b.as != ""}
+	if !b.ndjson() && b.as == "" && !b.quiet && b.summary.value != summaryJSON {
+		t.warn = errOut
+	}
+	in := newInput(b.as.lines(t.input))
 	defer in.close()
 	err = t.run(cmd.Context(), in)
 	t.progress.clear()

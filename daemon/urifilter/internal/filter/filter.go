@@ -16,7 +16,9 @@ func New() *cobra.Command {
 FILE, or the standard input, holds one item a line (LF or CR LF; empty lines and a
 byte order mark at the start are skipped), or with --input-format ndjson one JSON value a
 line. What begins as gzip or zstd files do is read as what is in it; UTF-16, other archives and
-binary files are refused. Of equal items the first is new. Input of any size passes in
+binary files are refused. A warning tells of text that is hardly a list of items, such as a
+table or a sitemap: --as csv:COLUMN (its name, or its number from 1), sitemap or cdx takes the items
+out of it. Of equal items the first is new. Input of any size passes in
 constant memory, in batches of up to 10,000 lines, and each batch is printed before the
 next is sent. A summary goes to the standard error, and progress if that is a terminal.
 
@@ -49,6 +51,9 @@ batch under way, with exit code 130.`,
   echo '{"site": 7, "page": 3}' | urifilter filter --input-format ndjson
 
   # of a large file with some bad lines: the good ones, and the counts for a script
+  # the column "url" of a table
+  urifilter filter --as csv:url pages.csv
+
   urifilter filter -f ndjson --skip-invalid --summary json crawl.ndjson > new.ndjson 2> counts.json`,
 	}
 	b := &batchCommand{remembers: true}

@@ -35,6 +35,7 @@ type transfer struct {
 	timeout     time.Duration // of one call
 	patience    time.Duration // with a daemon that does not accept a batch
 	notice      io.Writer     // gets a note when a daemon is waited for; may be nil
+	warn        io.Writer     // is told of text that is hardly a list of items; may be nil
 	progress    *progress
 	input       *unpacked // nil: plain lines
 	total       tally
@@ -58,6 +59,10 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		if err != nil {
 			return t.halted(err)
 		}
+		if t.warn != nil && t.input.odd != nil {
+			warnOdd(t.warn, t.input.odd)
+		}
+		t.warn = nil
 		if readerLeft(t.out) {
 			return t.cut(b.first - 1)
 		}

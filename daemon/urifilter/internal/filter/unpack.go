@@ -19,6 +19,8 @@ type unpacked struct {
 	source io.Reader
 	text   io.Reader // nil: the first bytes were not seen yet
 	packed atomic.Pointer[packing]
+	odd    *sniff.Odd // what the text is if it is hardly a list of items; set before the first Read returns
+	taken  bool       // items are taken out of the text, so that their lines are not those of the file
 }
 
 // packing is a form that a source is unpacked from.
@@ -36,13 +38,15 @@ var packings = []*packing{
 	}},
 }
 
-// notText is the error for an input without lines of items.
+// notText is the error for an input in which there are no items.
 type notText struct{ what, hint string }
 
-func (e *notText) Error() string { return e.what + ", want lines of UTF-8 text" }
+func (e *notText) Error() string { return e.what }
 
 // Hint is the next step.
 func (e *notText) Hint() string { return e.hint }
+
+const wantLines = ", want lines of UTF-8 text"
 
 func pipe(program string) string {
 	return "`" + program + " | urifilter ...` reads it"
@@ -75,6 +79,7 @@ func (u *unpacked) begin(p []byte) (n int, err error) {
 			if err := refuse(p[:n]); err != nil {
 				return 0, err
 			}
+			u.odd = sniff.LookOdd(p[:n])
 			return n, err
 		}
 		u.packed.Store(k)
@@ -98,8 +103,11 @@ type ended struct{ err error }
 
 func (e ended) Read([]byte) (int, error) { return 0, e.err }
 
-// rest returns the command that prints the input from a line on.
+// rest returns what gives the input from a line on.
 func (u *unpacked) rest(line int64) string {
+	if u != nil && u.taken {
+		return "the same file once more"
+	}
 	tail := fmt.Sprintf("tail -n +%d", line)
 	if u != nil {
 		if k := u.packed.Load(); k != nil {
@@ -127,7 +135,7 @@ func refuse(first []byte) error {
 	case f == nil:
 		return nil
 	case f.Program != "":
-		return &notText{f.What, pipe(f.Program)}
+		return &notText{f.What + wantLines, pipe(f.Program)}
 	}
-	return &notText{f.What, f.Advice}
+	return &notText{f.What + wantLines, f.Advice}
 }
