@@ -87,9 +87,12 @@ type Tasks interface {
 	// whatever their state: ErrNoJob. It stores them in parts, so that others can call in between;
 	// after an error some may be stored, and the same call adds the rest.
 	AddTasks(ctx context.Context, job int64, tasks []NewTask) (int, error)
-	// HandOut makes up to n waiting tasks of the job ready, the longest waiting first, and returns
-	// them: ErrNoJob; a job that is off gives none. Workers get those of the lowest rank first.
-	// After ttl they can no longer be leased, and the next Sweep makes them waiting again.
+	// HandOut makes up to n waiting tasks of the job ready, and returns them: ErrNoJob; a job that is off
+	// gives none. It is fair between hosts (see [QueueOf]), whatever the order in which tasks were added: each
+	// task is of a host that has the fewest tasks ready or running, and of its host the one that waits
+	// longest. Where there are more than some dozens of hosts, it looks at a part of them, each time at the next one.
+	// The tasks of a host have the ranks rank, rank+1 and so on, and workers get those of the lowest rank
+	// first. After ttl they can no longer be leased, and the next Sweep makes them waiting again.
 	HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]Task, error)
 	// Lease gives a worker ready tasks, by rank, and counts an attempt of each while it runs. It gives no tasks
 	// of jobs that are off, or that need what the worker does not have. The tasks of one call come in order.
@@ -121,6 +124,7 @@ type Want struct {
 	Lanes  []Lane        // of the jobs' newest versions; an empty list gives nothing, unless there are IDs
 	Has    []string      // the needs (Job.Needs) that the worker meets: it gets no jobs with other needs; nil for all
 	IDs    []string      // only these, in any lane; nil for any
+	Enough []int         // queues of which it has enough tasks: it gets no others, unless there are IDs
 }
 
 // Swept counts the tasks that a sweep has changed.

@@ -55,6 +55,25 @@ func ShardOf(host string) int {
 	return int(h.Sum32() % Shards)
 }
 
+// Queues is the number of queues that the hosts of a job hash to, so that hand-out and lease are fair
+// between hosts. There are many more of them than of shards: few hosts share one.
+const Queues = 1 << 16
+
+// QueueOf is the queue of the URI of a task: that of its host. Runs of scripts call no host when they
+// begin, and have a queue for each script.
+func QueueOf(uri string) int {
+	if of := (Task{URI: uri}).Script(); of != ScriptDownload {
+		return queueOf(string(of) + ":") // no host has that name
+	}
+	return queueOf(HostOf(uri))
+}
+
+func queueOf(host string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(host))
+	return int(h.Sum32() % Queues)
+}
+
 func shorten(text string) string {
 	if text = uri.Redact(text); len(text) > 100 {
 		return text[:100] + "…"

@@ -50,6 +50,7 @@ type Store struct {
 	opt   Options
 	conn  *mongoconn.Conn
 	clock *clock
+	turns turns
 
 	jobs, settings, tasks, data, logs   *mongo.Collection
 	refusals, roles, meta, files, chunk *mongo.Collection
@@ -74,7 +75,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	db := conn.Database(true)
 	s := &Store{
-		opt: o, conn: conn, clock: &clock{fixed: o.Now, ask: conn.ServerTime, turn: make(chan struct{}, 1)},
+		turns: turns{next: map[int64]int{}},
+		opt:   o, conn: conn, clock: &clock{fixed: o.Now, ask: conn.ServerTime, turn: make(chan struct{}, 1)},
 		jobs: db.Collection(jobsName), settings: db.Collection(settingsName), tasks: db.Collection(tasksName),
 		data: db.Collection(dataName), logs: db.Collection(logsName), refusals: db.Collection(refusalsName),
 		roles: db.Collection(rolesName), meta: db.Collection(metaName), files: db.Collection(filesName), chunk: db.Collection(chunksName),

@@ -3,6 +3,7 @@ package mongodb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -220,5 +221,37 @@ func TestCommandsOfATask(t *testing.T) {
 		if n != c.want {
 			t.Errorf("%s: %d commands, want %d", c.what, n, c.want)
 		}
+	}
+}
+
+// TestTasksOfOlderReleases: tasks without a queue are handed out, also beside others.
+func TestTasksOfOlderReleases(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{URI: start(t).URI(), Database: newDatabase()})
+	t.Cleanup(func() { _ = s.Close() })
+	j, err := s.AddJob(t.Context(), download.Job{Name: "news", On: true, Setting: download.Setting{Lane: download.Normal}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(host string) {
+		t.Helper()
+		var tasks []download.NewTask
+		for i := range 5 {
+			tasks = append(tasks, download.NewTask{URI: fmt.Sprintf("http://%s/%d", host, i)})
+		}
+		if n, err := s.AddTasks(t.Context(), j.ID, tasks); err != nil || n != 5 {
+			t.Fatal(n, err)
+		}
+	}
+	add("old.example")
+	if _, err := s.tasks.UpdateMany(t.Context(), bson.D{}, doc("$unset", doc("queue", ""))); err != nil {
+		t.Fatal(err)
+	}
+	add("new.example")
+	if got, err := s.HandOut(t.Context(), j.ID, 4, 0, time.Hour); err != nil || len(got) != 4 {
+		t.Errorf("handed out %d, %v, want 4", len(got), err)
+	}
+	if got, err := s.HandOut(t.Context(), j.ID, 10, 0, time.Hour); err != nil || len(got) != 6 {
+		t.Errorf("handed out %d, %v, want the other 6", len(got), err)
 	}
 }

@@ -77,6 +77,7 @@ type taskDoc struct {
 	Job       int64           `bson:"job"`
 	URI       string          `bson:"uri"`
 	Shard     int             `bson:"shard"`
+	Queue     *int            `bson:"queue,omitempty"` // of the host, see download.QueueOf; missing if an older release has added it
 	State     string          `bson:"state"`
 	Attempts  int             `bson:"attempts"`
 	Abandoned int             `bson:"abandoned,omitempty"`
@@ -156,7 +157,7 @@ func (s *Store) indexes() []index {
 	return []index{
 		{s.jobs, doc("name", 1), plain().SetUnique(true)},
 		{s.tasks, doc("job", 1, "_id", 1), plain()},
-		{s.tasks, doc("job", 1, "state", 1, "not_before", 1, "_id", 1), plain()},
+		{s.tasks, doc("job", 1, "state", 1, "queue", 1, "not_before", 1, "_id", 1), plain()},
 		{s.tasks, doc("rank", 1, "_id", 1), plain().SetPartialFilterExpression(doc("rank", doc("$exists", true)))},
 		{s.tasks, doc("until", 1), plain().SetSparse(true)},
 		{s.logs, doc("job", 1, "added", 1, "_id", 1), plain()},
@@ -200,7 +201,19 @@ func (s *Store) prepare(ctx context.Context, db *mongo.Database) error {
 			return err
 		}
 	}
+	if err := s.dropIndex(ctx, "job_1_state_1_not_before_1__id_1"); err != nil { // hand-outs of older releases used it
+		return err
+	}
 	return s.expireLogs(ctx, db)
+}
+
+// dropIndex drops an index of tasks that is not used any more.
+func (s *Store) dropIndex(ctx context.Context, name string) error {
+	existing, err := s.tasks.Indexes().ListSpecifications(ctx)
+	if err != nil || !slices.ContainsFunc(existing, func(spec mongo.IndexSpecification) bool { return spec.Name == name }) {
+		return err
+	}
+	return s.tasks.Indexes().DropOne(ctx, name)
 }
 
 // logsExpire is the name of the TTL index on logs.

@@ -67,7 +67,8 @@ func (s *Store) insertTasks(ctx context.Context, job int64, tasks []download.New
 	seen := make(map[string]bool, len(tasks))
 	docs := make([]taskDoc, 0, len(tasks))
 	for _, task := range tasks {
-		d := taskDoc{ID: download.TaskID(job, task.URI), Job: job, URI: task.URI, Shard: task.Shard, State: string(download.Waiting), NotBefore: now.least, Added: now.least}
+		queue := download.QueueOf(task.URI)
+		d := taskDoc{ID: download.TaskID(job, task.URI), Job: job, URI: task.URI, Shard: task.Shard, Queue: &queue, State: string(download.Waiting), NotBefore: now.least, Added: now.least}
 		if !seen[d.ID] {
 			seen[d.ID] = true
 			docs = append(docs, d)
@@ -93,30 +94,6 @@ func duplicates(err error) (map[int]bool, error) {
 		there[e.Index] = true
 	}
 	return there, nil
-}
-
-// HandOut implements download.Tasks.
-func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error) {
-	var tasks []download.Task
-	err := s.retry(ctx, func(ctx context.Context, _ bool) error {
-		d, err := s.live(ctx, job)
-		if err != nil || !d.On {
-			return err
-		}
-		docs, err := s.claim(ctx, n-len(tasks), doc("not_before", 1, "_id", 1), func(now moment) bson.D {
-			return doc("job", job, "state", string(download.Waiting), "not_before", doc("$lte", now.least))
-		}, func(taskDoc) int { return 0 }, func(now moment, _ int) bson.D {
-			return doc("$set", doc("state", string(download.Ready), "rank", rank, "until", now.until(ttl)))
-		})
-		for _, d := range docs {
-			tasks = append(tasks, d.task())
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return tasks, nil
 }
 
 // Lease implements download.Tasks.
@@ -146,8 +123,11 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 			if len(want.Shards) < download.Shards || slices.ContainsFunc(want.Shards, func(n int) bool { return n < 0 || n >= download.Shards }) {
 				which = append(which, doc("shard", among(want.Shards))...)
 			}
-			if want.IDs != nil {
+			switch {
+			case want.IDs != nil:
 				which = append(which, doc("_id", among(want.IDs))...)
+			case len(want.Enough) > 0:
+				which = append(which, doc("queue", doc("$nin", want.Enough))...)
 			}
 			return which
 		}, func(d taskDoc) int { return jobs[d.Job].Version }, func(now moment, version int) bson.D {
@@ -225,11 +205,15 @@ func (s *Store) change(ctx context.Context, found []taskDoc, which func(moment) 
 	}
 	var mine []taskDoc
 	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
+		var updates []mongo.WriteModel
 		for g, ids := range groups {
 			u := update(now, g)
 			i := slices.IndexFunc(u, func(e bson.E) bool { return e.Key == "$set" })
 			u[i].Value = append(u[i].Value.(bson.D), bson.E{Key: "by", Value: mark})
-			if _, err := s.tasks.UpdateMany(ctx, doc("$and", bson.A{doc("_id", among(ids)), which(now)}), u); err != nil {
+			updates = append(updates, mongo.NewUpdateManyModel().SetFilter(doc("$and", bson.A{doc("_id", among(ids)), which(now)})).SetUpdate(u))
+		}
+		for some := range slices.Chunk(updates, updatesTogether) {
+			if _, err := s.tasks.BulkWrite(ctx, some, options.BulkWrite().SetOrdered(false)); err != nil {
 				return err
 			}
 		}

@@ -171,6 +171,9 @@ func TestOpenOfOldSchemas(t *testing.T) {
 			}
 			exec("INSERT INTO jobs (id, name, priority, is_on, filter, version, lane, max_attempts, added) VALUES (?, ?, 3, 1, '', 2, 'normal', 3, 1)", id, name)
 			exec("INSERT INTO versions VALUES (?, 1, '{\"Engine\": \"old\"}', '', '', '', 1), (?, 2, ?, ?, ?, ?, 1)", id, id, setting, j.Code.Language, j.Code.File, j.Code.Text)
+			if version >= 4 {
+				exec("UPDATE jobs SET needs = ? WHERE id = ?", needsOf(j), id)
+			}
 			exec("INSERT INTO counts VALUES (?, 1, 1)", id)
 			exec("INSERT INTO tasks (id, job, uri, shard, state, until, added) VALUES (randomblob(16), ?, ?, 7, 1, 9e15, 1)", id, name)
 		}

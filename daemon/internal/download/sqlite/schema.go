@@ -124,6 +124,14 @@ UPDATE jobs SET needs = coalesce((SELECT json_extract(v.setting, '$.Engine')
 	|| iif(v.code_text || coalesce(json_extract(v.setting, '$.Generate.Code.Text'), '') || coalesce(json_extract(v.setting, '$.Parse.Code.Text'), '') = '', '', ' script')
 	|| iif('python' IN (v.code_language, json_extract(v.setting, '$.Generate.Code.Language'), json_extract(v.setting, '$.Parse.Code.Language')), ' python', '')
 	FROM versions v WHERE v.job = jobs.id AND v.version = jobs.version), '');
+`, `
+-- The queue of the host, see download.QueueOf. Older tasks are handed out in turn by their shards.
+ALTER TABLE tasks ADD COLUMN queue INTEGER NOT NULL DEFAULT 0;
+UPDATE tasks SET queue = shard;
+DROP INDEX tasks_waiting;
+CREATE INDEX tasks_waiting ON tasks (job, queue, not_before) WHERE state = 0;
+DROP INDEX tasks_ready;
+CREATE INDEX tasks_ready ON tasks (rank, not_before, seq, shard, job, until, queue) WHERE state = 1;
 `}
 
 // prepare creates the database if it is missing, refuses files of other programs, and brings the

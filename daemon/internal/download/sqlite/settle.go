@@ -14,9 +14,9 @@ import (
 
 const (
 	settleDone = `UPDATE OR ROLLBACK tasks SET state = 3, until = 0, owner = '', reason = ''
-		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version`
+		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version, queue`
 	settleFailed = `UPDATE OR ROLLBACK tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?
-		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version`
+		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING seq, attempts, version, queue`
 	insertLog = `INSERT INTO logs (job, task, number, version, status, spent, added, host_name, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
@@ -32,7 +32,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 	}
 	defer func() { err = errors.Join(err, s.bodies.settle(body, err)) }()
 	return s.write(ctx, 4, func(t *tx) error {
-		seq, number, version, err := t.settle(l, settleDone, idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
+		seq, queue, number, version, err := t.settle(l, settleDone, idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 				return err
 			}
 		}
-		t.countMoved(l.Task.Job, running, done, 1)
+		t.countMoved(l.Task.Job, queue, running, done, 1)
 		return t.addLog(l.Task.Job, seq, number, version, a)
 	})
 }
@@ -59,26 +59,26 @@ func (s *Store) Fail(ctx context.Context, l download.Lease, a download.Attempt, 
 		to = failed
 	}
 	return s.write(ctx, 2, func(t *tx) error {
-		seq, number, version, err := t.settle(l, settleFailed, to, download.CutReason(a.Reason), millis(retry),
+		seq, queue, number, version, err := t.settle(l, settleFailed, to, download.CutReason(a.Reason), millis(retry),
 			idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
 		if err != nil {
 			return err
 		}
-		t.countMoved(l.Task.Job, running, to, 1)
+		t.countMoved(l.Task.Job, queue, running, to, 1)
 		return t.addLog(l.Task.Job, seq, number, version, a)
 	})
 }
 
 // settle runs a statement that ends a lease, and returns data of its task.
-func (t *tx) settle(l download.Lease, query string, args ...any) (seq int64, number, version int, err error) {
+func (t *tx) settle(l download.Lease, query string, args ...any) (seq int64, queue, number, version int, err error) {
 	if err := t.holds(l); err != nil {
-		return 0, 0, 0, err
+		return 0, 0, 0, 0, err
 	}
-	err = t.w.each(func(rows *sql.Rows) error { return rows.Scan(&seq, &number, &version) }, query, args...)
+	err = t.w.each(func(rows *sql.Rows) error { return rows.Scan(&seq, &number, &version, &queue) }, query, args...)
 	if err == nil && seq == 0 {
 		err = download.ErrLeaseLost
 	}
-	return seq, number, version, err
+	return seq, queue, number, version, err
 }
 
 func (t *tx) addLog(job, seq int64, number, version int, a download.Attempt) error {
@@ -89,8 +89,8 @@ func (t *tx) addLog(job, seq int64, number, version int, a download.Attempt) err
 const sweepTogether = 1000
 
 const (
-	sweepReady   = `UPDATE OR ROLLBACK tasks SET state = 0, until = 0 WHERE seq IN (SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until <= ? LIMIT ?) RETURNING job`
-	sweepRunning = `SELECT seq, id, job, abandoned + 1, version, owner FROM tasks WHERE state = 2 AND until <= ? LIMIT ?`
+	sweepReady   = `UPDATE OR ROLLBACK tasks SET state = 0, until = 0 WHERE seq IN (SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until <= ? LIMIT ?) RETURNING job, queue`
+	sweepRunning = `SELECT seq, id, job, queue, abandoned + 1, version, owner FROM tasks WHERE state = 2 AND until <= ? LIMIT ?`
 	abandonTask  = `UPDATE OR ROLLBACK tasks SET state = ?, until = 0, owner = '', reason = ?, not_before = ?, attempts = attempts - 1, abandoned = ? WHERE seq = ?`
 	sweepLogs    = `DELETE FROM logs WHERE seq IN (SELECT seq FROM logs WHERE job = ? AND added < ? LIMIT ?)`
 )
@@ -102,18 +102,15 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 		return swept, err
 	}
 	err := s.inParts(ctx, func(t *tx) (int, error) {
-		jobs := map[int64]int{}
 		n := 0
 		err := t.w.each(func(rows *sql.Rows) error {
 			var job int64
-			err := rows.Scan(&job)
-			jobs[job]++
+			var queue int
+			err := rows.Scan(&job, &queue)
+			t.countMoved(job, queue, ready, waiting, 1)
 			n++
 			return err
 		}, sweepReady, t.now, sweepTogether)
-		for job, n := range jobs {
-			t.countMoved(job, ready, waiting, n)
-		}
 		return n, err
 	}, &swept.Unclaimed)
 	if err != nil {
@@ -150,10 +147,10 @@ func (s *Store) inParts(ctx context.Context, do func(*tx) (int, error), sum *int
 
 func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
 	type expired struct {
-		seq, job   int64
-		id         []byte
-		n, version int
-		owner      string
+		seq, job          int64
+		id                []byte
+		queue, n, version int
+		owner             string
 	}
 	for {
 		var some []expired
@@ -162,7 +159,7 @@ func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
 			some, gone = nil, 0
 			err := t.w.each(func(rows *sql.Rows) error {
 				var e expired
-				err := rows.Scan(&e.seq, &e.id, &e.job, &e.n, &e.version, &e.owner)
+				err := rows.Scan(&e.seq, &e.id, &e.job, &e.queue, &e.n, &e.version, &e.owner)
 				some = append(some, e)
 				return err
 			}, sweepRunning, t.now, sweepTogether)
@@ -182,7 +179,7 @@ func (s *Store) sweepRunning(ctx context.Context, swept *download.Swept) error {
 				if err := t.addLog(e.job, e.seq, 0, e.version, a); err != nil {
 					return err
 				}
-				t.countMoved(e.job, running, to, 1)
+				t.countMoved(e.job, e.queue, running, to, 1)
 			}
 			return nil
 		})

@@ -16,18 +16,14 @@ import (
 // The queries that run for every task. explain_test.go checks that each uses the index made for
 // it.
 const (
-	insertTask = "INSERT OR IGNORE INTO tasks (id, job, uri, shard, not_before, added) VALUES (?, ?, ?, ?, ?, ?)"
-
-	handOut = `UPDATE OR ROLLBACK tasks SET state = 1, rank = ?, until = ? WHERE seq IN (
-		SELECT seq FROM tasks WHERE job = ? AND state = 0 AND not_before <= ? ORDER BY not_before, seq LIMIT ?)
-		RETURNING ` + taskColumns + `, rank, version`
+	insertTask = "INSERT OR IGNORE INTO tasks (id, job, uri, shard, queue, not_before, added) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 	leaseSet = `UPDATE OR ROLLBACK tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
 		version = (SELECT version FROM jobs WHERE jobs.id = tasks.job) WHERE seq IN (`
 	// Without the index name SQLite reads all ready tasks by another index, and sorts them.
 	leaseAny = leaseSet + `SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until > ?
 		AND +job IN (SELECT value FROM json_each(?)) AND +shard IN (SELECT value FROM json_each(?))
-		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
+		AND +queue NOT IN (SELECT value FROM json_each(?)) ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
 	leaseIDs = leaseSet + `SELECT seq FROM tasks WHERE id IN (SELECT unhex(value) FROM json_each(?)) AND +state = 1 AND until > ?
 		AND +job IN (SELECT value FROM json_each(?)) AND shard IN (SELECT value FROM json_each(?))
 		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
@@ -35,10 +31,10 @@ const (
 	renew = `UPDATE OR ROLLBACK tasks SET until = ? WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND owner = ? AND +until > ?`
 
 	giveBack = `UPDATE OR ROLLBACK tasks SET state = 0, until = 0, owner = '', not_before = ?, attempts = attempts - 1
-		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ?`
+		WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND +until > ? RETURNING queue`
 )
 
-const taskColumns = "seq, id, job, uri, shard, state, attempts, not_before, until, owner, fence, reason, added, abandoned"
+const taskColumns = "seq, id, job, uri, shard, state, attempts, not_before, until, owner, fence, reason, added, abandoned, queue"
 
 // row is a task with data that only the store knows.
 type row struct {
@@ -46,6 +42,7 @@ type row struct {
 	seq     int64
 	rank    int64
 	version int
+	queue   int
 }
 
 func scanTask(rows *sql.Rows, more ...any) (row, error) {
@@ -53,7 +50,7 @@ func scanTask(rows *sql.Rows, more ...any) (row, error) {
 	var id sql.RawBytes
 	var state int
 	var notBefore, until, added int64
-	into := []any{&r.seq, &id, &r.Job, &r.URI, &r.Shard, &state, &r.Attempts, &notBefore, &until, &r.Owner, &r.Fence, &r.Reason, &added, &r.Abandoned}
+	into := []any{&r.seq, &id, &r.Job, &r.URI, &r.Shard, &state, &r.Attempts, &notBefore, &until, &r.Owner, &r.Fence, &r.Reason, &added, &r.Abandoned, &r.queue}
 	if err := rows.Scan(append(into, more...)...); err != nil {
 		return r, err
 	}
@@ -94,9 +91,9 @@ func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTas
 	for first := true; first || len(tasks) > 0; first = false {
 		some := tasks[:min(addTogether, len(tasks))]
 		tasks = tasks[len(some):]
-		ids := make([][]byte, len(some))
+		ids, queues := make([][]byte, len(some)), make([]int, len(some))
 		for i, task := range some {
-			ids[i] = idBytes(download.TaskID(job, task.URI))
+			ids[i], queues[i] = idBytes(download.TaskID(job, task.URI)), download.QueueOf(task.URI)
 		}
 		var fresh int
 		err := s.write(ctx, 1+len(some), func(t *tx) error {
@@ -105,7 +102,7 @@ func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTas
 			}
 			fresh = 0
 			for i, task := range some {
-				n, err := t.w.execCount(insertTask, ids[i], job, task.URI, task.Shard, t.now, t.now)
+				n, err := t.w.execCount(insertTask, ids[i], job, task.URI, task.Shard, queues[i], t.now, t.now)
 				if err != nil {
 					return err
 				}
@@ -120,30 +117,6 @@ func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTas
 		added += fresh
 	}
 	return added, nil
-}
-
-// HandOut implements download.Tasks.
-func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]download.Task, error) {
-	var rows []row
-	err := s.write(ctx, max(n, 1), func(t *tx) error {
-		rows = nil
-		j, err := t.live(job)
-		if err != nil || !j.on || n <= 0 {
-			return err
-		}
-		rows, err = t.collect(handOut, rank, t.now+ttl.Milliseconds(), job, t.now, n)
-		t.countMoved(job, waiting, ready, len(rows))
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(rows, inOrder)
-	tasks := make([]download.Task, len(rows))
-	for i, r := range rows {
-		tasks[i] = r.Task
-	}
-	return tasks, nil
 }
 
 // inOrder is the order in which tasks are handed out and leased. Within one statement, seq follows
@@ -162,6 +135,10 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		return nil, err
 	}
 	ids, err := json.Marshal(want.IDs)
+	if err != nil {
+		return nil, err
+	}
+	enough, err := json.Marshal(append([]int{}, want.Enough...)) // a list even if it is nil
 	if err != nil {
 		return nil, err
 	}
@@ -187,10 +164,10 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		if want.IDs != nil {
 			rows, err = t.collect(leaseIDs, until, want.Owner, string(ids), t.now, string(from), string(shards), want.Max)
 		} else {
-			rows, err = t.collect(leaseAny, until, want.Owner, t.now, string(from), string(shards), want.Max)
+			rows, err = t.collect(leaseAny, until, want.Owner, t.now, string(from), string(shards), string(enough), want.Max)
 		}
 		for _, r := range rows {
-			t.countMoved(r.Job, ready, running, 1)
+			t.countMoved(r.Job, r.queue, ready, running, 1)
 		}
 		return err
 	})
@@ -245,11 +222,16 @@ func (s *Store) GiveBack(ctx context.Context, l download.Lease, notBefore time.T
 		if err := t.holds(l); err != nil {
 			return err
 		}
-		n, err := t.w.execCount(giveBack, cmp.Or(millis(notBefore), t.now), idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
-		if err != nil || n == 0 {
-			return errors.Join(err, ifTrue(n == 0, download.ErrLeaseLost))
+		queue := -1
+		err := t.w.each(func(rows *sql.Rows) error { return rows.Scan(&queue) },
+			giveBack, cmp.Or(millis(notBefore), t.now), idBytes(l.Task.ID), l.Task.Job, l.Task.Fence, t.now)
+		if err == nil && queue < 0 {
+			err = download.ErrLeaseLost
 		}
-		t.countMoved(l.Task.Job, running, waiting, 1)
+		if err != nil {
+			return err
+		}
+		t.countMoved(l.Task.Job, queue, running, waiting, 1)
 		return nil
 	})
 }

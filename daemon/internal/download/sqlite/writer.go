@@ -53,9 +53,10 @@ type writer struct {
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
 	jobs       map[int64]liveJob // nil: must be read
-	version    int64             // of the database, see othersChanged
-	gate       *disk.Gate        // nil unless other processes may also write
-	failed     error             // set once the disk has failed: nothing is written any more
+	turns      turns
+	version    int64      // of the database, see othersChanged
+	gate       *disk.Gate // nil unless other processes may also write
+	failed     error      // set once the disk has failed: nothing is written any more
 }
 
 // liveJob is what changes of tasks need to know about a job that was not dropped.
@@ -74,7 +75,7 @@ func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	w := &writer{store: s, db: db, conn: conn, statements: map[string]*sql.Stmt{}}
+	w := &writer{store: s, db: db, conn: conn, statements: map[string]*sql.Stmt{}, turns: turns{next: map[int64]int{}}}
 	if s.opt.Shared {
 		if w.gate, err = disk.OpenGate(filepath.Join(filepath.Dir(path), gateName)); err != nil {
 			return nil, errors.Join(err, w.close())
@@ -165,7 +166,7 @@ func (w *writer) try(together []*change) (answers []error, err error) {
 	}
 	defer func() {
 		if err != nil {
-			w.jobs = nil
+			w.jobs, w.turns.out = nil, nil
 			_ = w.exec("ROLLBACK") // SQLite may have rolled back already
 		}
 	}()
@@ -175,10 +176,10 @@ func (w *writer) try(together []*change) (answers []error, err error) {
 			return nil, err
 		}
 		if changed {
-			w.jobs = nil
+			w.jobs, w.turns.out = nil, nil
 		}
 	}
-	t := &tx{w: w, now: w.store.now(), counts: map[countKey]int{}}
+	t := &tx{w: w, now: w.store.now(), counts: map[countKey]int{}, out: map[outKey]int{}}
 	answers = make([]error, len(together))
 	for i, c := range together {
 		if answers[i] = c.ctx.Err(); answers[i] != nil {
@@ -196,7 +197,11 @@ func (w *writer) try(together []*change) (answers []error, err error) {
 			return nil, err
 		}
 	}
-	return answers, w.exec("COMMIT")
+	if err := w.exec("COMMIT"); err != nil {
+		return nil, err
+	}
+	w.turns.add(t.out)
+	return answers, nil
 }
 
 func (w *writer) statement(query string) (*sql.Stmt, error) {
@@ -256,6 +261,7 @@ type tx struct {
 	w      *writer
 	now    int64
 	counts map[countKey]int // differences to be added to the counts
+	out    map[outKey]int   // differences to be added to those of turns
 }
 
 type countKey struct {
@@ -263,10 +269,16 @@ type countKey struct {
 	state int
 }
 
-// countMoved counts n tasks of a job that went from one state to another.
-func (t *tx) countMoved(job int64, from, to, n int) {
+// countMoved counts n tasks of a queue of a job that went from one state to another.
+func (t *tx) countMoved(job int64, queue, from, to, n int) {
 	t.counts[countKey{job, from}] -= n
 	t.counts[countKey{job, to}] += n
+	switch was, is := isOut(from), isOut(to); {
+	case is && !was:
+		t.out[outKey{job, queue}] += n
+	case was && !is:
+		t.out[outKey{job, queue}] -= n
+	}
 }
 
 // jobs returns the jobs that were not dropped.

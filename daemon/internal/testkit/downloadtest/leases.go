@@ -74,12 +74,12 @@ func addTasksAtOnce(r *rig) {
 
 func handOut(r *rig) {
 	j := r.addJob(job("news"))
-	for i := range 5 { // the last waits longest
-		r.addTasks(j.ID, 4-i, 1)
+	for i := range 5 { // of one host; the last waits longest
+		r.addTasks(j.ID, 7*(4-i), 1)
 		r.clock.Advance(time.Second)
 	}
 	got := r.handOut(j.ID, 2)
-	if len(got) != 2 || got[0].URI != uri(4) || got[1].URI != uri(3) {
+	if len(got) != 2 || got[0].URI != uri(7*4) || got[1].URI != uri(7*3) {
 		r.Errorf("handed out %v, want the longest waiting", got)
 	}
 	if got[0].State != download.Ready || !got[0].Until.Equal(r.clock.Now().Add(time.Hour)) || got[0].Attempts != 0 {

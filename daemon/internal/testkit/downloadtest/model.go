@@ -141,6 +141,17 @@ func first[K cmp.Ordered, T any](w *world, what string, can []*modelTask, n int,
 		slices.Sort(all)
 		return all
 	}
+	chosen := picked(w, what, can, got, idOf)
+	want := keys(can)
+	want = want[:min(n, len(want))]
+	if have := keys(chosen); !slices.Equal(have, want) {
+		w.r.Errorf("%s: chose %v, want %v", what, have, want)
+	}
+	return chosen
+}
+
+// picked returns what a store has chosen, in its order.
+func picked[T any](w *world, what string, can []*modelTask, got []T, idOf func(T) string) []*modelTask {
 	var chosen []*modelTask
 	for _, g := range got {
 		id := idOf(g)
@@ -149,11 +160,6 @@ func first[K cmp.Ordered, T any](w *world, what string, can []*modelTask, n int,
 			w.r.Fatalf("%s: chose %s, which it could not", what, id)
 		}
 		chosen = append(chosen, can[i])
-	}
-	want := keys(can)
-	want = want[:min(n, len(want))]
-	if have := keys(chosen); !slices.Equal(have, want) {
-		w.r.Errorf("%s: chose %v, want %v", what, have, want)
 	}
 	return chosen
 }
@@ -172,9 +178,19 @@ func (w *world) handOut() {
 			can = append(can, t)
 		}
 	}
-	idOf := func(t download.Task) string { return t.ID }
-	for i, t := range first(w, "hand out", can, n, func(t *modelTask) int64 { return t.NotBefore.UnixMilli() }, got, idOf) {
-		t.State, t.Until, t.rank = download.Ready, w.now().Add(20*time.Second), rank
+	out := map[int]int{}
+	for _, t := range m.tasks {
+		if t.State == download.Ready || t.State == download.Running {
+			out[download.QueueOf(t.URI)]++
+		}
+	}
+	chosen := picked(w, "hand out", can, got, func(t download.Task) string { return t.ID })
+	inTurn(w.r.T, can, chosen, out, min(n, len(can)))
+	nth := map[int]int64{}
+	for i, t := range chosen {
+		queue := download.QueueOf(t.URI)
+		t.State, t.Until, t.rank = download.Ready, w.now().Add(20*time.Second), rank+nth[queue]
+		nth[queue]++
 		if got[i] != t.Task {
 			w.r.Errorf("handed out\n%+v, want\n%+v", got[i], t.Task)
 		}
