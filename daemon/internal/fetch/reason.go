@@ -36,6 +36,16 @@ const (
 	Canceled            Reason = "canceled"
 )
 
+// Away reports whether the reason says that the host itself cannot be had at present: a request for another
+// page of it would most likely end the same.
+func (r Reason) Away() bool {
+	switch r {
+	case DNS, Connect, ConnectionLost, TimeoutConnect, TimeoutRead, Timeout:
+		return true
+	}
+	return false
+}
+
 // Meaning is what a reason stands for.
 type Meaning struct {
 	Reason    Reason

@@ -161,7 +161,11 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 		Again: w.Turn,
 	})
 	if err != nil {
-		return nil, FailureOf(err, 0)
+		f := FailureOf(err, 0)
+		if wrong := (*fetch.Error)(nil); list == nil && errors.As(err, &wrong) && wrong.Reason.Away() {
+			f.Crowded = download.HostOf(wrong.URI) == download.HostOf(r.URI)
+		}
+		return nil, f
 	}
 	if list == nil { // otherwise it is the address of a proxy
 		w.Met(answer.URI, answer.Remote)

@@ -2,6 +2,7 @@ package scriptengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,6 +52,9 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	}
 	answer, err := a.e.o.HTTP.Fetch(ctx, a.w, r)
 	if err != nil {
+		if failure := (*worker.Failure)(nil); errors.As(err, &failure) && !own {
+			failure.Crowded = false
+		}
 		return err
 	}
 	f := &fetched{result: httpengine.ResultOf(answer), body: answer.Body}

@@ -51,7 +51,7 @@ type Failure struct {
 	Reason    string // a sentence
 	Status    int    // of HTTP, 0 if there was no answer
 	Permanent bool   // another attempt would end the same
-	// Crowded says that the host is overloaded: it is called less often for a while.
+	// Crowded says that the host is overloaded or away: it is called less often for a while.
 	Crowded bool
 	// After is the time to wait before another attempt makes sense; 0: not known. If the host has
 	// asked for it in an answer, as Status shows, no other task of the host begins before.

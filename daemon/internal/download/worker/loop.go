@@ -146,7 +146,8 @@ func (l *loop) stepLease(now time.Time) time.Time {
 	if now.Before(l.leaseNext) {
 		return l.leaseNext
 	}
-	want := download.Want{Owner: l.opt.Owner, Max: room, For: l.opt.LeaseFor, Shards: l.shards.served(), Lanes: l.opt.Lanes, Has: l.opt.Has}
+	want := download.Want{Owner: l.opt.Owner, Max: room, For: l.opt.LeaseFor, Shards: l.shards.served(), Lanes: l.opt.Lanes, Has: l.opt.Has,
+		Enough: l.queue.enough(now, now.Add(l.opt.Bound))}
 	if len(want.Shards) == 0 {
 		return never
 	}

@@ -115,8 +115,53 @@ func TestLateAtAnAddress(t *testing.T) {
 		q.add(&task{host: name, job: job}, now.Add(-time.Minute))
 		q.met(name, address)
 	}
-	if late := q.late(now.Add(4500*time.Millisecond - time.Minute)); len(late) != 6 || !late[5].at.Equal(now.Add(10*time.Second-time.Minute)) {
-		t.Errorf("%d tasks are late, want the last 6 of 10", len(late))
+	if late := q.late(now, now.Add(4500*time.Millisecond)); len(late) != 5 || !late[4].at.Equal(now.Add(9*time.Second)) {
+		t.Errorf("%d tasks are late, want the last 5 of 10", len(late))
+	}
+}
+
+// TestEnough: a worker has enough tasks of a host if one more could not begin soon, because of its delay, because it
+// was slowed down, or because its requests take long.
+func TestEnough(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	setting := func(delay time.Duration, concurrency int) download.Job {
+		return download.Job{Setting: download.Setting{Delay: delay, Concurrency: concurrency}}
+	}
+	for name, test := range map[string]struct {
+		job     download.Job
+		tasks   int
+		running int           // since
+		since   time.Duration // before now
+		slow    time.Duration
+		want    bool
+	}{
+		"few":                         {job: setting(time.Second, 1), tasks: 9},
+		"many":                        {job: setting(time.Second, 1), tasks: 12, want: true},
+		"many without a delay":        {job: setting(0, 100), tasks: 1000},
+		"slowed down":                 {job: setting(0, 100), tasks: 9, slow: 2 * time.Second, want: true},
+		"two that run, for a moment":  {job: setting(0, 2), tasks: 9, running: 2, since: time.Second},
+		"two that run, and no answer": {job: setting(0, 2), tasks: 9, running: 2, since: 4 * time.Second, want: true},
+		"one of two runs":             {job: setting(0, 2), tasks: 9, running: 1, since: 4 * time.Second},
+	} {
+		q := newQueue()
+		for i := range test.running + test.tasks {
+			uri := fmt.Sprintf("http://a.example/%d", i)
+			q.add(&task{host: "a.example", job: test.job, lease: download.Lease{Task: download.Task{URI: uri}}}, now.Add(-time.Hour))
+		}
+		for range test.running {
+			if next, _ := q.next(now.Add(-test.since)); next == nil {
+				t.Fatalf("%s: it cannot begin", name)
+			}
+		}
+		h := q.hosts["a.example"]
+		if h.slow = test.slow; test.slow > 0 {
+			h.asked = now
+		}
+		got := q.enough(now, now.Add(10*time.Second))
+		if test.want != (len(got) == 1 && got[0] == download.QueueOf("http://a.example/")) || !test.want && len(got) > 0 {
+			t.Errorf("%s: enough of %v, want it: %t", name, got, test.want)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type queue struct {
 type host struct {
 	name      string
 	shard     int // -1 for a host that only a redirect or a similar request led to
+	queue     int // see download.QueueOf
 	waiting   []*task
 	running   int
 	pace      *pace
@@ -85,6 +86,7 @@ func (h *host) since(at time.Time) {
 // add queues a task behind the others of its host.
 func (q *queue) add(t *task, since time.Time) {
 	h := q.host(t.host, t.lease.Task.Shard, since)
+	h.queue = download.QueueOf(t.lease.Task.URI)
 	q.came++
 	t.order = q.came
 	q.longest = max(q.longest, t.delay())
@@ -158,6 +160,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	h := q.hosts[t.host]
 	h.running--
 	t.pace.running--
+	t.pace.took = now.Sub(t.began)
 	switch {
 	case s.crowded:
 		h.slow = min(max(2*h.slow, leastSlow), mostSlow)
@@ -249,24 +252,17 @@ type late struct {
 }
 
 // late returns the tasks that cannot begin before a time.
-func (q *queue) late(than time.Time) []late {
+func (q *queue) late(now, than time.Time) []late {
 	var all []late
 	for _, h := range q.hosts {
 		if h != h.pace.hosts[0] {
 			continue // it comes with that host
 		}
-		at := time.Time{}
-		for _, t := range h.pace.waiting() {
-			own := q.hosts[t.host]
-			if at.IsZero() {
-				at = own.begin(t.delay())
-			} else {
-				at = at.Add(max(t.delay(), own.slow))
-			}
+		q.forecast(h.pace, now, func(t *task, at time.Time) {
 			if at.After(than) {
 				all = append(all, late{t, at})
 			}
-		}
+		})
 	}
 	return all
 }

@@ -76,7 +76,7 @@ func (l *loop) stepLate(now time.Time) time.Time {
 	}
 	l.lateNext = now.Add(l.opt.Bound)
 	offset := time.Duration(l.offset.Load())
-	for _, late := range l.queue.late(now.Add(l.opt.Bound)) {
+	for _, late := range l.queue.late(now, now.Add(l.opt.Bound)) {
 		if l.queue.remove(late.task) {
 			l.giveBack(late.task, late.at.Add(offset))
 		}
