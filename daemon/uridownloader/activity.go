@@ -31,8 +31,15 @@ type activeJob struct {
 	Priority int            `json:"priority"`
 	Tasks    map[string]int `json:"tasks"`
 	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
+	Hosts    []activeHost   `json:"hosts,omitempty"`   // that have the most tasks handed out
 	// Rate is how many tasks per second have ended since the last poll; null at first.
 	Rate *float64 `json:"ended_per_second"`
+}
+
+type activeHost struct {
+	Host      string `json:"host"`
+	HandedOut int    `json:"handed_out"`
+	Failed    int    `json:"failed"`
 }
 
 type activeWorker struct {
@@ -127,6 +134,9 @@ func (a activity) write(w io.Writer) error {
 			return err
 		}
 	}
+	if err := a.writeHosts(w); err != nil {
+		return err
+	}
 	rows = [][]string{{"WORKER", "SHARDS"}}
 	for _, worker := range a.Workers {
 		rows = append(rows, []string{worker.Name, strconv.Itoa(worker.Shards)})
@@ -141,6 +151,26 @@ func (a activity) write(w io.Writer) error {
 		return err
 	}
 	return a.writeErrors(w)
+}
+
+// writeHosts writes which hosts hold jobs up that have tasks waiting.
+func (a activity) writeHosts(w io.Writer) error {
+	rows := [][]string{{"HOST", "HANDED OUT", "FAILED", "JOB"}}
+	for _, j := range a.Jobs {
+		if j.in(download.Waiting) == 0 {
+			continue
+		}
+		for _, h := range j.Hosts {
+			rows = append(rows, []string{h.Host, human.Count(int64(h.HandedOut)), human.Count(int64(h.Failed)), j.Name})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\nhosts with the most tasks handed out, of jobs in which others wait\n"); err != nil {
+		return err
+	}
+	return human.Table(w, rows, map[int]bool{0: true, 3: true})
 }
 
 func (a activity) writeErrors(w io.Writer) error {

@@ -23,7 +23,8 @@ func newTopCommand() *cobra.Command {
 		Use:   "top",
 		Short: "Show what is being downloaded, until interrupted",
 		Long: `Show what is being downloaded: the tasks of each job by state, how many end a second and
-when the last will at that rate, which workers are alive, and why attempts have failed. On a
+when the last will at that rate, which hosts hold a job up, which workers are alive, and why
+attempts have failed. On a
 terminal the table is redrawn every --interval, until Ctrl-C; elsewhere one follows the
 other. Rates are those since the poll before. Errors are counted from a minute before the
 start.

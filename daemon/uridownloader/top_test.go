@@ -68,7 +68,7 @@ func TestTopGoesOn(t *testing.T) {
 			}
 			ended := int(time.Since(began).Seconds()) * 10
 			return activity{Time: time.Now(), Since: since, Workers: []activeWorker{{"w1", 256}},
-				Jobs:   []activeJob{{Name: "news", Status: "on", Tasks: map[string]int{"waiting": 1000 - ended, "done": ended}}},
+				Jobs:   []activeJob{{Name: "news", Status: "on", Tasks: map[string]int{"waiting": 1000 - ended, "done": ended}, Hosts: []activeHost{{"slow.example", 34, 2}, {"a.example", 3, 0}}}},
 				Errors: []attemptErrors{{"news", "dns", polls}, {"news", "timeout", 2}}}, nil
 		}
 		if err := w.watch(ctx); err != nil || polls != 5 {
@@ -80,6 +80,9 @@ func TestTopGoesOn(t *testing.T) {
 		}
 		if !strings.Contains(screens[0], "dispatcher: none: nothing is handed out\n") || !strings.Contains(screens[0], "     -     -\n") {
 			t.Errorf("the first:\n%s", screens[0])
+		}
+		if !strings.Contains(screens[0], "HOST          HANDED OUT  FAILED  JOB\nslow.example          34       2  news\na.example") {
+			t.Errorf("hosts are not in the first:\n%s", screens[0])
 		}
 		if last := screens[3]; !strings.Contains(last, "10.0  1m32s\n") || !strings.Contains(last, "      12  dns      news\n       8  timeout  news\n") {
 			t.Errorf("the last:\n%s", last)

@@ -19,6 +19,10 @@ const (
 	activitySince = time.Minute
 	// mostLogs is how many attempts one call reads, over all jobs.
 	mostLogs = 10_000
+	// mostOut is how many ready and running tasks one call reads, over all jobs.
+	mostOut = 20_000
+	// mostHosts is how many hosts of a job are named.
+	mostHosts = 5
 )
 
 // activityJSON is a snapshot of the current activity, at one time by the store's clock.
@@ -40,6 +44,14 @@ type jobActivityJSON struct {
 	Priority int            `json:"priority"`
 	Tasks    map[string]int `json:"tasks"`             // by state
 	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
+	// Hosts are those that hold the job up: with the most tasks handed out and not yet settled, the first ones first.
+	Hosts []hostJSON `json:"hosts,omitempty"`
+}
+
+type hostJSON struct {
+	Host      string `json:"host"`
+	HandedOut int    `json:"handed_out"` // tasks that are ready or running
+	Failed    int    `json:"failed"`     // attempts since the time from which errors are counted
 }
 
 type workerJSON struct {
@@ -84,7 +96,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	if err != nil {
 		return err
 	}
-	left := mostLogs
+	left, leftOut := mostLogs, mostOut
 	for _, j := range jobs {
 		counts, err := m.Store.Counts(ctx, j.ID)
 		if errors.Is(err, download.ErrNoJob) {
@@ -94,8 +106,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 			return err
 		}
 		all := jobOf(j, counts)
-		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, can.blocked(j, counts)})
-		reasons := map[string]int{}
+		reasons, failed := map[string]int{}, map[string]int{}
 		err = m.Store.ListLogs(ctx, download.Query{Job: j.ID, Since: a.Since}, func(l download.Log) error {
 			if !l.Added.Before(a.Time) { // it belongs to the next call, which begins where this one ends
 				return nil
@@ -106,6 +117,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 			left--
 			if l.Reason != "" {
 				reasons[download.ReasonWord(l.Reason)]++
+				failed[download.HostOf(l.TaskURI)]++
 			}
 			return nil
 		})
@@ -115,6 +127,11 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 		case err != nil:
 			return err
 		}
+		hosts, err := m.holdingUp(ctx, j, failed, &leftOut)
+		if err != nil {
+			return err
+		}
+		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, can.blocked(j, counts), hosts})
 		for reason, n := range reasons {
 			a.Errors = append(a.Errors, errorJSON{j.Name, reason, n})
 		}
@@ -123,6 +140,35 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 		return cmp.Or(cmp.Compare(y.Attempts, x.Attempts), strings.Compare(x.Job, y.Job), strings.Compare(x.Reason, y.Reason))
 	})
 	return nil
+}
+
+// holdingUp returns the hosts that have the most tasks of a job handed out. It reads as many tasks as are left, and
+// takes them off.
+func (m *Master) holdingUp(ctx context.Context, j download.Job, failed map[string]int, left *int) ([]hostJSON, error) {
+	out := map[string]int{}
+	for _, state := range []download.State{download.Running, download.Ready} {
+		if *left == 0 {
+			break
+		}
+		err := m.Store.ListTasks(ctx, download.Query{Job: j.ID, State: state, Limit: *left}, func(t download.Task) error {
+			*left--
+			if host := download.HostOf(t.URI); host != "" {
+				out[host]++
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var hosts []hostJSON
+	for host, n := range out {
+		hosts = append(hosts, hostJSON{host, n, failed[host]})
+	}
+	slices.SortFunc(hosts, func(x, y hostJSON) int {
+		return cmp.Or(cmp.Compare(y.HandedOut, x.HandedOut), cmp.Compare(y.Failed, x.Failed), strings.Compare(x.Host, y.Host))
+	})
+	return hosts[:min(len(hosts), mostHosts)], nil
 }
 
 // activeRoles names the owners of roles that are alive.

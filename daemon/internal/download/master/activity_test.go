@@ -62,6 +62,9 @@ func TestActivity(t *testing.T) {
 	if want := []errorJSON{{"b", "timeout", 1}}; !slices.Equal(first.Errors, want) || first.ErrorsCut {
 		t.Errorf("errors %+v, want %+v", first.Errors, want)
 	}
+	if want := []hostJSON{{"a", 2, 1}}; !slices.Equal(first.Jobs[1].Hosts, want) || first.Jobs[0].Hosts != nil {
+		t.Errorf("hosts %+v and %+v, want %+v and none", first.Jobs[1].Hosts, first.Jobs[0].Hosts, want)
+	}
 	if first.Dispatcher != "d" || !slices.Equal(first.Workers, []workerJSON{{"w1", 2}}) {
 		t.Errorf("roles: %+v", first)
 	}
