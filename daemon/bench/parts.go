@@ -34,6 +34,7 @@ func parts() []part {
 		{name: "clients", tables: []string{"clients"}, run: overClients},
 		{name: "python", tables: []string{"python"}, run: overPython},
 		{name: "downloads", tables: []string{"downloads", "storecalls", "queued"}, run: func(s settings) error { return downloads.Run(s.ofDownloads(), s.out) }},
+		{name: "grouped", tables: []string{"grouped"}, run: func(s settings) error { return downloads.Grouped(s.ofDownloads(), s.out) }},
 		{name: "crawl", tables: []string{"crawl"}, run: func(s settings) error { return downloads.Crawl(s.ofDownloads(), s.out) }},
 		{name: "browser", tables: []string{"browser"}, named: true, run: func(s settings) error { return downloads.Browser(s.ofDownloads(), s.out) }},
 	}

@@ -16,6 +16,8 @@ const (
 	pageBytes = 10_000
 	// hosts is the number of loopback addresses of the site. Each of them is a host of its own.
 	hosts = 8
+	// politeHosts is the number of those whose pages are fetched with a delay.
+	politeHosts = 40
 )
 
 // Site serves the pages that all programs download, in a process of its own. It prints its port,
@@ -46,10 +48,10 @@ func Site() error {
 	mux.HandleFunc("GET /robots.txt", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "User-agent: *\nDisallow: /private\n")
 	})
-	failed := make(chan error, hosts+1)
+	failed := make(chan error, politeHosts+1)
 	serve := func(l net.Listener) { failed <- http.Serve(l, mux) }
 	go serve(first)
-	for i := 2; i <= hosts; i++ {
+	for i := 2; i <= politeHosts; i++ {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", i, port))
 		if err != nil {
 			return err // another program has the port on this address, or this is not Linux
