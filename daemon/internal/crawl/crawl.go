@@ -48,7 +48,7 @@ type Crawl struct {
 	folder      *pages.Folder
 	fetcher     *fetch.Fetcher
 	robots      *robots.Cache
-	scope       scope
+	scope       *scope
 	jar         http.CookieJar
 	session     *form.File // nil: the crawl is not logged in
 	log         *slog.Logger
@@ -56,6 +56,7 @@ type Crawl struct {
 	speed       speed
 	closers     []io.Closer
 	lastFailure atomic.Pointer[string]
+	ledAway     atomic.Pointer[Redirect]
 }
 
 // BegunError is for a folder that already has a crawl.
@@ -85,7 +86,16 @@ func Begin(ctx context.Context, dir string, s Setting, o Options) (*Crawl, error
 		return nil, inUse(dir, err)
 	}
 	if f.Setting() != nil {
-		return nil, errors.Join(&BegunError{dir}, f.Close())
+		if c := f.Counts(); c.Stored > 0 || c.Queued > 0 {
+			return nil, errors.Join(&BegunError{dir}, f.Close())
+		}
+		// It has nothing, and nothing to do: it does not stand in the way of a better one.
+		if err := errors.Join(f.Close(), discard(dir)); err != nil {
+			return nil, err
+		}
+		if f, err = frontier.Open(ctx, dir); err != nil {
+			return nil, inUse(dir, err)
+		}
 	}
 	return open(ctx, dir, s, o, f, true)
 }
@@ -131,6 +141,15 @@ func vacant(dir string) error {
 	return nil
 }
 
+// discard removes what a crawl that has ended without a page has left.
+func discard(dir string) error {
+	var errs []error
+	for _, name := range []string{pagesDir, IndexFile, FailedFile, graph.File, filterDir, archiveDir} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(append(errs, frontier.Remove(dir))...)
+}
+
 func inUse(dir string, err error) error {
 	if used := (*disk.InUseError)(nil); errors.As(err, &used) {
 		return fmt.Errorf("%s: another crawl is running in this folder (%s)\nhint: wait for it or stop it, or name another folder with --out", dir, used.Holder)
@@ -159,6 +178,9 @@ func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Fro
 		seeds, targets = append(seeds, u), append(targets, frontier.Target{URI: u.String(), Host: u.Host})
 	}
 	c.scope = newScope(s.Scope, seeds)
+	if err := f.SeedRedirects(ctx, c.follows); err != nil {
+		return nil, err
+	}
 	asked, closer, err := openFilter(ctx, dir, s, o.Filter, o.Log)
 	if err != nil {
 		return nil, err
@@ -241,6 +263,15 @@ func (c *Crawl) Close() error {
 		c.fetcher.Close()
 	}
 	return errors.Join(errs...)
+}
+
+// follows widens the scope by where a seed has led before.
+func (c *Crawl) follows(seed, to string) {
+	from, err1 := uri.Parse(seed)
+	next, err2 := uri.Parse(to)
+	if err1 == nil && err2 == nil {
+		c.scope.widen(from, next)
+	}
 }
 
 // Run crawls until the crawl is done, or ctx ends: then the error is the cause of ctx, and Resume can continue.

@@ -32,7 +32,12 @@ func serve(t *testing.T, site *crawltest.Site) string {
 // run runs a crawl to its end.
 func run(t *testing.T, dir string, s Setting) Progress {
 	t.Helper()
-	c, err := Begin(t.Context(), dir, s, Options{})
+	return runWith(t, dir, s, Options{})
+}
+
+func runWith(t *testing.T, dir string, s Setting, o Options) Progress {
+	t.Helper()
+	c, err := Begin(t.Context(), dir, s, o)
 	if err != nil {
 		t.Fatal(err)
 	}

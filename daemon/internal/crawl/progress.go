@@ -23,6 +23,14 @@ type Progress struct {
 	Slowest  []Slow  `json:"slowest_hosts"`
 	// LastFailure says why the last URI since the start was given up.
 	LastFailure string `json:"last_failure,omitempty"`
+	// LedAway is a redirect of a seed that leads out of the scope.
+	LedAway *Redirect `json:"led_away,omitempty"`
+}
+
+// Redirect is a redirect from a URI to another.
+type Redirect struct {
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // Slow is a host, and how long it takes for a page.
@@ -35,6 +43,7 @@ type Slow struct {
 func (c *Crawl) Progress() Progress {
 	p := Progress{Counts: c.frontier.Counts(), MaxPages: c.Setting.MaxPages}
 	p.Rate, p.Slowest = c.speed.now()
+	p.LedAway = c.ledAway.Load()
 	if text := c.lastFailure.Load(); text != nil {
 		p.LastFailure = *text
 	}

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/publicsuffix"
@@ -135,15 +137,17 @@ func rule() canonical.Rule {
 	return canonical.Rule{Form: canonical.Crawl, Drop: canonical.NewNames(strings.Split(configs.Tracking, ","))}
 }
 
-// scope decides which URIs belong to a crawl.
+// scope decides which URIs belong to a crawl. Several goroutines may use it.
 type scope struct {
-	kind     string
+	kind string
+
+	mu       sync.RWMutex    // guards the fields below
 	names    map[string]bool // of hosts, or of domains
 	prefixes []string
 }
 
-func newScope(kind string, seeds []*uri.URI) scope {
-	s := scope{kind: kind, names: map[string]bool{}}
+func newScope(kind string, seeds []*uri.URI) *scope {
+	s := &scope{kind: kind, names: map[string]bool{}}
 	for _, u := range seeds {
 		switch kind {
 		case "host":
@@ -155,6 +159,27 @@ func newScope(kind string, seeds []*uri.URI) scope {
 		}
 	}
 	return s
+}
+
+// widen takes in the site to which a seed redirects, if it is the same one under its other name: with or
+// without www., by the other scheme. It reports whether it is.
+func (s *scope) widen(seed, to *uri.URI) bool {
+	bare := func(u *uri.URI) string { return strings.TrimPrefix(strings.TrimSuffix(u.Host, "."), "www.") }
+	usual := func(u *uri.URI) bool { return place(u) == u.Host || place(u) == "["+u.Host+"]" }
+	if bare(seed) != bare(to) || !(usual(seed) && usual(to)) && (seed.Port != to.Port || seed.Scheme != to.Scheme) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.kind {
+	case "host":
+		s.names[place(to)] = true
+	case "prefix":
+		if there := to.Origin() + strings.TrimPrefix(prefix(seed), seed.Origin()); !slices.Contains(s.prefixes, there) {
+			s.prefixes = append(s.prefixes, there)
+		}
+	}
+	return true
 }
 
 // place is host and port; http and https with their default ports are the same.
@@ -182,7 +207,9 @@ func prefix(u *uri.URI) string {
 	return u.Origin() + path[:strings.LastIndexByte(path, '/')+1]
 }
 
-func (s scope) has(u *uri.URI) bool {
+func (s *scope) has(u *uri.URI) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	switch s.kind {
 	case "host":
 		return s.names[place(u)]

@@ -66,10 +66,15 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 	})
 	c.speed.took(l.Host, time.Since(began))
 	switch {
-	case errors.Is(err, errSeen):
-		return r, nil
-	case errors.Is(err, errScope), errors.Is(err, errTrap):
-		r.Skipped = map[string]int64{"redirect": 1}
+	case errors.Is(err, errSeen), errors.Is(err, errScope), errors.Is(err, errTrap):
+		to := r.Redirects[len(r.Redirects)-1].URI
+		c.log.Info("not followed", "uri", l.URI, "to", to, "why", err)
+		if !errors.Is(err, errSeen) {
+			r.Skipped = map[string]int64{"redirect": 1}
+		}
+		if errors.Is(err, errScope) && seed(l) {
+			c.ledAway.CompareAndSwap(nil, &Redirect{l.URI, to})
+		}
 		return r, nil
 	case err != nil:
 		return c.failed(ctx, l, at, err)
@@ -89,7 +94,7 @@ func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Resul
 	}
 	r.Redirects = append(r.Redirects, frontier.Target{URI: next.String(), Host: next.Host})
 	switch {
-	case !c.scope.has(next):
+	case !c.scope.has(next) && !c.leadsHome(l, next):
 		return errScope
 	case c.Setting.trap(next) != "":
 		return errTrap
@@ -105,6 +110,15 @@ func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Resul
 		err = c.turn(ctx, to)
 	}
 	return err
+}
+
+// seed reports whether a lease is of a seed.
+func seed(l *frontier.Lease) bool { return l.Depth == 0 && l.Referrer == "" }
+
+// leadsHome reports whether a seed redirects to the other name of its site, which then belongs to the crawl.
+func (c *Crawl) leadsHome(l *frontier.Lease, to *uri.URI) bool {
+	from, err := uri.Parse(l.URI)
+	return err == nil && seed(l) && c.scope.widen(from, to) && c.scope.has(to)
 }
 
 func (c *Crawl) turn(ctx context.Context, to string) error {

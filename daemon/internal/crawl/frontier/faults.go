@@ -4,11 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
 	sqlite3 "modernc.org/sqlite"
 )
+
+// Remove removes the database of a crawl that nobody has open.
+func Remove(dir string) error {
+	var errs []error
+	for _, name := range []string{databaseName + "-wal", databaseName + "-shm", databaseName} { // the database last: without it there is no crawl
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // Faults returns what is wrong with the database of a crawl, which may be running.
 func Faults(ctx context.Context, dir string) (faults []string, err error) {

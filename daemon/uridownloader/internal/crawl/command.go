@@ -169,7 +169,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		return o.stopped(c, ran)
 	}
 	if p := c.Progress(); p.Stored == 0 {
-		return empty(p)
+		return empty(o.out, p)
 	}
 	if format := c.Setting.Graph; format != "" {
 		return export(o.out, format)
@@ -235,16 +235,24 @@ func (o *options) stopped(c *crawl.Crawl, cause error) error {
 	return fmt.Errorf("%w\nhint: go on with: uridownloader crawl --resume --out %s", cause, quoted(o.out))
 }
 
-// empty is the error of a crawl that has stored nothing.
-func empty(p crawl.Progress) error {
-	hint := "what was wrong is in " + crawl.FailedFile + " and " + crawl.LogFile + " of the folder"
+// empty is the error of a crawl that has stored nothing. The same command may be given again, with the
+// same folder.
+func empty(out string, p crawl.Progress) error {
+	what, file := cmp.Or(p.LastFailure, "nothing was found at the seeds"), crawl.LogFile
+	if p.Failed > 0 {
+		file = crawl.FailedFile
+	}
+	hint := "what was wrong is in " + filepath.Join(out, file)
 	switch {
+	case p.LedAway != nil && p.Failed == 0:
+		what = p.LedAway.From + " leads to " + p.LedAway.To + ", which is out of the scope"
+		hint = "begin there: uridownloader crawl " + quoted(p.LedAway.To) + "; or let the crawl leave the site, with --scope all"
 	case p.Reasons["refused_address"] > 0:
-		hint = "--allow-private lets private and loopback addresses be called; begin again in another folder"
+		hint = "for a site of this machine or network give the same command with --allow-private"
 	case p.Reasons["robots"] > 0:
 		hint = "the owner of the site does not want it to be crawled; --robots=false is for sites of your own"
 	}
-	return fmt.Errorf("no page was stored: %s\nhint: %s", cmp.Or(p.LastFailure, "no seed could be fetched"), hint)
+	return fmt.Errorf("no page was stored: %s\nhint: %s", what, hint)
 }
 
 // quoted quotes a word for a shell.
