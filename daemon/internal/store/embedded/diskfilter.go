@@ -191,7 +191,8 @@ func (k *diskFilter) drop() (away string, err error) {
 	return away, nil
 }
 
-// close ends the set. It waits for batches under way; later ones get an error.
+// close ends the set, and records where its journal ends. It waits for batches under way; later
+// ones get an error.
 func (k *diskFilter) close() error {
 	defer k.ended()
 	k.use.Lock()
@@ -200,7 +201,13 @@ func (k *diskFilter) close() error {
 		return nil
 	}
 	k.gone = true
-	return errors.Join(k.journal.Close(), k.memory.Free())
+	err := k.journal.Close()
+	if err == nil {
+		if err := writeState(k.store.opt.FS, k.dir, k.memory, k.journal.Next()); err != nil { // the journal itself is whole
+			k.store.log.Warn("the end of a filter's journal is not recorded", "filter", k.spec.Name, "err", err)
+		}
+	}
+	return errors.Join(err, k.memory.Free())
 }
 
 // ended calls end if the set is gone.

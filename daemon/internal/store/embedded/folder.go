@@ -22,6 +22,7 @@ import (
 //	quarantine/              folders of dropped filters that were damaged
 //	filters/<id>-<name>/     one folder a filter:
 //	    filter.json          what it is: package configs
+//	    state                what belongs together in the folder: see state.go
 //	    bitmap, entries, ... what its kind has, see package kinds
 //	    journal-<sequence>   see package journal
 //	    spare-<number>       files for coming segments; *.tmp: being written
@@ -86,10 +87,14 @@ func (s *Store) makeDir(spec engine.Spec, file string, m kind.Memory) (dir strin
 	if err := json.Indent(&indented, text, "", "  "); err != nil {
 		return "", err
 	}
+	indented.WriteByte('\n')
 	err = fs.WriteFile("spec", filepath.Join(tmp, specName), func(f *disk.File) error {
-		return f.WriteAt("spec-write", append(indented.Bytes(), '\n'), 0)
+		return f.WriteAt("spec-write", indented.Bytes(), 0)
 	})
 	if err != nil {
+		return "", err
+	}
+	if err := stateOf(indented.Bytes(), m, 1).write(fs, tmp); err != nil {
 		return "", err
 	}
 	if err := m.Write(fs, filepath.Join(tmp, file), 1); err != nil {

@@ -164,13 +164,28 @@ func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error)
 	if err := s.opt.FS.SyncDir("folder-syncdir", dir); err != nil { // as tidy does for the directory above
 		return nil, nil, none, err
 	}
-	m, from, err := of.Read(spec, filepath.Join(dir, of.File), s.opt.Clock)
+	st, err := readState(dir)
+	if err == nil {
+		err = st.described(dir)
+	}
 	if err != nil {
 		return nil, nil, none, damaged(err, dir)
 	}
-	found, err := replay(of, m, from, journal.Reading{Dir: dir, FS: s.opt.FS})
+	path := filepath.Join(dir, of.File)
+	m, from, err := of.Read(spec, path, s.opt.Clock)
+	if err != nil {
+		return nil, nil, none, damaged(err, dir)
+	}
+	reached, err := st.owns(m, path)
 	if err != nil {
 		return nil, nil, none, damaged(errors.Join(err, m.Free()), dir)
+	}
+	found, err := replay(of, m, from, journal.Reading{Dir: dir, FS: s.opt.FS, Reached: reached})
+	if err != nil {
+		return nil, nil, none, damaged(errors.Join(err, m.Free()), dir)
+	}
+	if err := writeState(s.opt.FS, dir, m, found.Next); err != nil { // it is a safeguard: the filter is whole without it
+		s.log.Warn("the state of a filter's journal is not recorded", "filter", spec.Name, "err", err)
 	}
 	k, set := s.start(spec, dir, of, m, found.Next)
 	return k, set, found, nil
@@ -179,7 +194,7 @@ func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error)
 // replay applies to m the journal that follows its file; r says how it is read.
 func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journal.Found, error) {
 	var applied error
-	r.Generation, r.From, r.Width = m.Stats().Generation, from, of.Width
+	r.Generation, r.Mark, r.From, r.Width = m.Stats().Generation, markOf(m), from, of.Width
 	r.Apply = func(slots []bloom.Hash) { applied = errors.Join(applied, m.Apply(slots)) }
 	found, err := journal.Replay(r)
 	return found, errors.Join(err, applied)
@@ -188,7 +203,7 @@ func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journa
 // start begins to serve a set.
 func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, next uint64) (*diskFilter, engine.Set) {
 	j := journal.Open(journal.Options{
-		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Next: next, Width: of.Width, Parts: of.Parts,
+		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Mark: markOf(m), Next: next, Width: of.Width, Parts: of.Parts,
 		FirstSegment: s.opt.SegmentBytes,
 		Log:          s.log, Failed: s.fail, Synced: s.metrics.synced,
 	})

@@ -113,12 +113,17 @@ func TestNoRaceTornTimedJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	state, err := os.ReadFile(filepath.Join(filepath.Dir(path), stateName))
+	if err != nil {
+		t.Fatal(err)
+	}
 	records := 64 + batches*16*(1+2*each)
 	for cut := 64; cut <= records+16; cut += 7 { // 7 reaches every byte of a slot, in some record
 		torn := append(slices.Clone(whole[:cut]), bytes.Repeat([]byte{0xa5}, len(whole)-cut)...)
 		if err := os.WriteFile(path, torn, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		must(t, os.WriteFile(filepath.Join(filepath.Dir(path), stateName), state, 0o600)) // of the crash, not of the stop since
 		clock := clock.restarted()
 		store, set, err := openTimed(t, timedOptions(crashed, clock))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
@@ -29,8 +30,8 @@ type Finding struct {
 }
 
 // Verify checks every file of a data directory that no daemon uses, and changes
-// nothing. With repair, a damaged journal is replaced by what is whole of it; damaged
-// bit-maps and descriptions are left alone. The error reports what could not be checked;
+// nothing. With repair, a damaged journal is replaced by what is whole of it, and with it a
+// damaged state; damaged bit-maps and descriptions are left alone. The error reports what could not be checked;
 // damage is in the findings, one per filter, which are passed to each as they are ready.
 func Verify(dataDir string, repair bool, each func(Finding)) error {
 	if _, err := os.Stat(filepath.Join(dataDir, filtersDir)); err != nil {
@@ -69,20 +70,38 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 		return found, nil
 	}
 	found.Kind = of
-	m, from, err := of.Read(spec, filepath.Join(dir, of.File), timing.SystemClock())
+	st, stateDamage := readState(dir)
+	if len(found.Damage) == 0 {
+		if err := st.described(dir); err != nil {
+			found.Damage = append(found.Damage, err)
+		}
+	}
+	path := filepath.Join(dir, of.File)
+	m, from, err := of.Read(spec, path, timing.SystemClock())
 	if err != nil {
 		found.Damage = append(found.Damage, err)
+		if stateDamage != nil {
+			found.Damage = append(found.Damage, stateDamage)
+		}
 		return found, nil
 	}
 	defer m.Free()
 	found.Blocks = m.Checked()
-	replayed, err := replay(of, m, from, journal.Reading{Dir: dir, ReadOnly: true, Salvage: true})
+	reached, err := st.owns(m, path)
+	if err != nil {
+		found.Damage = append(found.Damage, err)
+		return found, nil // the journal would be another filter's
+	}
+	replayed, err := replay(of, m, from, journal.Reading{Dir: dir, Reached: reached, ReadOnly: true, Salvage: true})
 	if err != nil {
 		return found, err
 	}
 	found.Items = m.Stats().Items
 	found.Segments, found.Keys, found.TornBytes = replayed.Segments, replayed.Keys, replayed.Torn
-	sound := len(found.Damage) == 0
+	sound := len(found.Damage) == 0 && (stateDamage == nil || errors.Is(stateDamage, bloom.ErrCorrupt))
+	if stateDamage != nil {
+		replayed.Damage = append(replayed.Damage, stateDamage)
+	}
 	found.Damage = append(found.Damage, replayed.Damage...)
 	if repair && sound && len(replayed.Damage) > 0 {
 		if err := rewrite(dir, of, m, replayed.Next); err != nil {
@@ -109,6 +128,6 @@ func rewrite(dir string, of kind.Kind, m kind.Memory, next uint64) error {
 	if err := m.Write(disk.FS{}, filepath.Join(dir, of.File), next); err != nil {
 		return err
 	}
-	j := journal.Open(journal.Options{Dir: dir, Generation: m.Stats().Generation, Next: next, Width: of.Width})
-	return errors.Join(j.Discard(next), j.Close())
+	j := journal.Open(journal.Options{Dir: dir, Generation: m.Stats().Generation, Mark: markOf(m), Next: next, Width: of.Width})
+	return errors.Join(j.Discard(next), j.Close(), writeState(disk.FS{}, dir, m, next))
 }

@@ -4,9 +4,11 @@
 package bloom
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -29,14 +31,27 @@ func Kind() kind.Kind {
 			return newMemory(h)
 		},
 		BitMap: newMemory,
-		Read: func(_ engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) {
+		Read: func(spec engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) {
 			bits, from, err := read(path)
 			if err != nil {
 				return nil, 0, err
 			}
+			if err := madeFor(spec, bits.Header()); err != nil {
+				return nil, 0, errors.Join(fmt.Errorf("%s: %w", path, err), bits.Close())
+			}
 			return asMemory(bits), from, nil
 		},
 	}
+}
+
+// madeFor checks that a bit-map is of the size and the rate of its filter's description.
+func madeFor(spec engine.Spec, h bloom.Header) error {
+	p, ok := spec.Params.(configs.Bloom)
+	if !ok || p.Capacity == h.Capacity && p.ErrorRate == h.ErrorRate {
+		return nil
+	}
+	return fmt.Errorf("%w: it was made for capacity %d and error rate %v, the filter's description says %d and %v",
+		bloom.ErrCorrupt, h.Capacity, h.ErrorRate, p.Capacity, p.ErrorRate)
 }
 
 // bitMap is a bloom.Map or a bloom.Growing.

@@ -25,7 +25,8 @@ import (
 //	    36     4  slots of an entry, if more than 1, else 0
 //	    40     4  1: what stands before a seal was durable before the seal was written;
 //	          0 in segments of older versions, which could not promise it
-//	    44    16  zero
+//	    44     8  mark of the filter; 0 in segments of older versions
+//	    52     8  zero
 //	    60     4  CRC-32C of bytes 0 to 59
 //	    64        records
 //
@@ -59,6 +60,7 @@ var (
 type header struct {
 	seq        uint64
 	generation uint64
+	mark       uint64
 	size       uint64
 	sync       Sync
 	width      int
@@ -79,6 +81,7 @@ func (h header) encode() []byte {
 	if h.ordered {
 		le.PutUint32(b[40:], 1)
 	}
+	le.PutUint64(b[44:], h.mark)
 	le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 	return b
 }
@@ -98,6 +101,7 @@ func decodeHeader(b []byte) (header, error) {
 		sync:       Sync(le.Uint32(b[32:])),
 		width:      int(max(1, le.Uint32(b[36:]))),
 		ordered:    le.Uint32(b[40:]) == 1,
+		mark:       le.Uint64(b[44:]),
 	}, nil
 }
 

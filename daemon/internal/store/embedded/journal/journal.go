@@ -48,6 +48,7 @@ type Options struct {
 	FS         disk.FS
 	Sync       Sync
 	Generation uint64
+	Mark       uint64 // tells the filter from others; 0: it has none
 	Next       uint64 // sequence number of the first segment to write: Replay's Next
 	// Width is the number of slots of an entry: 1, or 0, where it is a key; more where
 	// something goes with the key.
@@ -320,6 +321,14 @@ func (j *Journal) Close() error {
 		j.dir = nil
 	}
 	return err
+}
+
+// Next returns the sequence number of the first segment that was not begun, after a Close that
+// returned no error.
+func (j *Journal) Next() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.seq
 }
 
 // Resume undoes a Close that returned no error. It must not be called concurrently with others.

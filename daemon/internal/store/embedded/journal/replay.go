@@ -16,7 +16,9 @@ type Reading struct {
 	Dir        string
 	FS         disk.FS
 	Generation uint64
+	Mark       uint64 // as in Options; segments of other filters are damage
 	From       uint64 // the first segment that the filter's file does not cover
+	Reached    uint64 // the segments before this one were made and sealed; 0: nothing is known
 	Width      int    // slots of an entry, as in Options
 	// Apply receives the slots of whole entries, a record at a time, in the order in which
 	// they were appended; what the file has already may be among them.
@@ -51,8 +53,9 @@ type Found struct {
 //     left out, wherever it is;
 //   - the last segment, sealed by an older version, which did not sync before the seal:
 //     treated as an unsealed one, and one record directly before the seal may be torn;
-//   - an unsealed segment that is not the last, a gap in the sequence, a file that is shorter
-//     than when it was made and whose records run up to its end, a bad header: damage.
+//   - an unsealed segment that is not the last or that Reached says was sealed, a gap in the
+//     sequence or at its end, a file that is shorter than when it was made and whose records run
+//     up to its end, a bad header, another filter's mark: damage.
 //
 // The last segment is rewritten and sealed, so that what was applied is on the disk
 // before anybody is told about it: it may have been read from the system's cache, and after
@@ -95,6 +98,13 @@ func Replay(r Reading) (Found, error) {
 		}
 		found.Next = seq + 1
 	}
+	if found.Next < r.Reached {
+		err := fmt.Errorf("%w: the file is missing, though the journal went on to %s", ErrDamaged, filepath.Base(segmentPath(r.Dir, r.Reached-1)))
+		if err := r.damage(&found, segmentPath(r.Dir, found.Next), err); err != nil {
+			return found, err
+		}
+		found.Next = r.Reached
+	}
 	return found, nil
 }
 
@@ -124,6 +134,8 @@ func (r Reading) segment(found *Found, path string, seq uint64, last bool) error
 		return fmt.Errorf("%w: it says that it is segment %d", ErrDamaged, h.seq)
 	case h.generation < r.Generation:
 		return nil
+	case h.mark != 0 && r.Mark != 0 && h.mark != r.Mark:
+		return fmt.Errorf("%w: it is another filter's", ErrDamaged)
 	case h.generation > r.Generation:
 		return fmt.Errorf("%w: it is of generation %d, the filter of %d", ErrDamaged, h.generation, r.Generation)
 	case h.width != r.width():
@@ -135,8 +147,8 @@ func (r Reading) segment(found *Found, path string, seq uint64, last bool) error
 		return err
 	}
 	switch {
-	case !last && !w.sealed:
-		return fmt.Errorf("%w: it has no seal, though it is not the last", ErrDamaged)
+	case !w.sealed && (!last || seq < r.Reached):
+		return fmt.Errorf("%w: it has no seal, though it is not the last, or was sealed", ErrDamaged)
 	case !w.sealed && uint64(len(data)) < h.size && cutOff(data[w.end:], seq):
 		return fmt.Errorf("%w: it has %d of its %d bytes, and records to the end", ErrDamaged, len(data), h.size)
 	case !last || r.ReadOnly:

@@ -98,7 +98,7 @@ func (j *Journal) begin() error {
 	j.spares = j.spares[1:]
 	j.mu.Unlock()
 
-	h := header{seq: j.seq, generation: j.opt.Generation, size: uint64(s.size), sync: j.opt.Sync, width: j.opt.Width, ordered: true}
+	h := header{seq: j.seq, generation: j.opt.Generation, mark: j.opt.Mark, size: uint64(s.size), sync: j.opt.Sync, width: j.opt.Width, ordered: true}
 	if err := s.file.WriteAt("journal-header", h.encode(), 0); err != nil {
 		return err
 	}
