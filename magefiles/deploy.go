@@ -19,7 +19,7 @@ import (
 //	go tool mage deploy -resume                        # after the cause of a failure was fixed
 //	URIFILTER_HOSTS=root@10.0.0.5 go tool mage deploy  # without an inventory
 //
-// Exit codes: 0 done, 1 failed, 2 wrong settings or call, 3 hosts not reached, 4 locked by
+// Exit codes: 0 done, 1 failed, 2 wrong settings or call, 3 hosts not reached or lost, 4 locked by
 // another run, 130 interrupted.
 func Deploy(
 	ctx context.Context,

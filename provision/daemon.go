@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,7 +137,9 @@ func (t *Toolkit) Status(ctx context.Context) error {
 		if s.Running() {
 			since = time.Since(s.Started).Round(time.Second).String()
 		}
+		proven := r.Healthy != nil && !s.Unconfirmed
 		data := map[string]any{
+			"proven": proven, "went_back": s.WentBack,
 			"state": s.Active, "sub_state": s.Sub, "ready": ready == "yes", "release": id, "version": r.Version, "current": list.Current,
 			"pid": s.PID, "restarts": s.Restarts, "memory": s.Memory, "enabled": s.Enabled,
 		}
@@ -144,12 +147,24 @@ func (t *Toolkit) Status(ctx context.Context) error {
 		if s.Running() && id != list.Current {
 			note = "restart it for " + list.Current
 		}
+		state := s.Short()
+		if s.Running() && !proven {
+			state += ", unproven"
+			note = "no run has found it healthy: go tool mage deploy -hosts=" + h.Name()
+			if s.Unconfirmed {
+				note = "nobody has confirmed it yet: unless a run does, the host goes back by itself"
+			}
+		}
+		if s.WentBack != "" {
+			at, from, _ := strings.Cut(s.WentBack, " ")
+			note = strings.TrimPrefix(note+"; ", "; ") + fmt.Sprintf("at %s it went back by itself from %s, which nobody had confirmed", at, from)
+		}
 		failed := ""
 		if !s.Running() || ready != "yes" {
 			failed = "at least one daemon is not ready: see above"
 		}
 		return answer{
-			rows: [][]string{{"STATE", "READY", "RELEASE", "VERSION", "FOR", "MEMORY", ""}, {s.Short(), ready, id, r.Short(), since, memory(s.Memory), note}},
+			rows: [][]string{{"STATE", "READY", "RELEASE", "VERSION", "FOR", "MEMORY", ""}, {state, ready, id, r.Short(), since, memory(s.Memory), note}},
 			data: data, failed: failed,
 		}, nil
 	})

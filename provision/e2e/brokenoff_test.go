@@ -125,7 +125,7 @@ func tryBrokenOff(t *testing.T) {
 		if err := l.Hosts["b"].Isolate(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		want(t, r, fleet.CodeFailed, "no answer for 30s", "hint: look whether the host is up")
+		want(t, r, fleet.CodeUnreachable, "no answer for 30s", "hint: look whether the host is up")
 		asJSON(t, r)
 		statuses(t, r, map[string]report.Status{"a": report.Changed, "b": report.Unreachable})
 		// The host releases the lock by itself.
@@ -135,4 +135,96 @@ func tryBrokenOff(t *testing.T) {
 		unlocked(t, l)
 		completes(t, binary)
 	})
+}
+
+// tryUnconfirmed: a release that was started and that nobody has confirmed is taken back by the host
+// itself, whatever has become of its operator; until then status says that it is unproven.
+func tryUnconfirmed(t *testing.T) {
+	l := e2e.New(t, e2e.Options{
+		Hosts:    []e2e.Host{{Name: "a"}, {Name: "b", Sudo: true}},
+		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
+		More:     "fleet: {bake: 20s, canary: 0, batch: '2'}\n",
+	})
+	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
+	l.Must(t, "deploy")
+	inventory := l.Inventory(t)
+	before := map[string]string{}
+	for _, host := range []string{"a", "b"} {
+		l.Crawler(host, 8000, token).Filter(t, "https://example.com/before")
+		before[host] = l.Sh(t, host, fingerprint)
+	}
+	if out := l.Must(t, "urifilter:status").Stdout; strings.Contains(out, "unproven") {
+		t.Errorf("a release that was confirmed is unproven:\n%s", out)
+	}
+	// back waits until a host is as it was, by itself.
+	back := func(t *testing.T, host string) {
+		t.Helper()
+		for end := time.Now().Add(4 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+			now := l.Sh(t, host, fingerprint+"\nls /opt/urifilter/revert 2>/dev/null; :")
+			if now == before[host] {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s is\n%s\nand was\n%s\n%s", host, now, before[host], l.Sh(t, host, "journalctl -q --no-pager -n 60; systemctl list-timers --no-pager"))
+			}
+		}
+	}
+	for what, c := range map[string]struct {
+		stop     func(t *testing.T, r *e2e.Running)
+		code     int
+		byItself bool
+	}{
+		"the link is lost": {func(t *testing.T, _ *e2e.Running) {
+			for _, host := range []string{"a", "b"} {
+				if err := l.Hosts[host].Isolate(t.Context(), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, fleet.CodeUnreachable, true},
+		"the laptop is gone": {func(t *testing.T, r *e2e.Running) { _ = r.Cmd.Process.Kill() }, -1, true},
+		"Ctrl-C":             {func(t *testing.T, r *e2e.Running) { _ = r.Cmd.Process.Signal(os.Interrupt) }, fleet.CodeInterrupted, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			// Other settings come with the release, and go with it.
+			l.WriteInventory(t, strings.Replace(inventory, "uri_num_scale: 100000", "uri_num_scale: 100000, log: {level: debug}", 1))
+			run := l.Start(t, "deploy", "-json", "-v", "-binary="+l.Another(t, "unconfirmed"))
+			reached(t, run, "begin", "a", "service: bake")
+			reached(t, run, "begin", "b", "service: bake")
+			if now := l.Sh(t, "a", fingerprint); now == before["a"] {
+				t.Error("nothing new was started")
+			}
+			if out := l.Mage(t, "urifilter:status").Stdout; strings.Count(out, "active, unproven") != 2 || !strings.Contains(out, "unless a run does, the host goes back by itself") {
+				t.Errorf("while it is watched:\n%s", out)
+			}
+			c.stop(t, run)
+			r := run.Wait(t)
+			if r.Code != c.code {
+				t.Errorf("exit code %d, want %d", r.Code, c.code)
+			}
+			if c.code == fleet.CodeUnreachable {
+				for _, host := range []string{"a", "b"} {
+					back(t, host) // before anybody can reach it
+					if err := l.Hosts[host].Isolate(t.Context(), false); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, host := range []string{"a", "b"} {
+				back(t, host)
+				if fresh := l.Crawler(host, 8000, token).Filter(t, "https://example.com/before"); len(fresh) != 0 {
+					t.Errorf("%s: forgotten", host)
+				}
+			}
+			out := l.Must(t, "urifilter:status").Stdout
+			if strings.Contains(out, "unproven") || c.byItself && strings.Count(out, "it went back by itself from ") != 2 {
+				t.Errorf("after it:\n%s", out)
+			}
+			l.WriteInventory(t, inventory)
+			l.Must(t, "deploy")
+			if out := l.Must(t, "urifilter:status").Stdout; strings.Contains(out, "went back") {
+				t.Errorf("after another deployment:\n%s", out)
+			}
+			unlocked(t, l)
+		})
+	}
 }

@@ -27,6 +27,7 @@ func TestSystemDownloader(t *testing.T)         { onHosts(t, tryDownloader) }
 func TestSystemAptHeld(t *testing.T)            { onHosts(t, tryAptHeld) }
 func TestSystemFiltersInMariaDB(t *testing.T)   { onHosts(t, tryFiltersInMariaDB) }
 func TestSystemWorkers(t *testing.T)            { onHosts(t, tryWorkers) }
+func TestSystemUnconfirmed(t *testing.T)        { onHosts(t, tryUnconfirmed) }
 func TestSystemReleases(t *testing.T)           { onHosts(t, tryReleases) }
 func TestSystemUnderLoad(t *testing.T)          { onHosts(t, tryUnderLoad) }
 func TestSystemBrokenReleases(t *testing.T)     { onHosts(t, tryBrokenReleases) }

@@ -123,8 +123,7 @@ func (r *run) whyNotStarted(ctx context.Context) string {
 func (r *run) code(ctx context.Context) int {
 	var locked, failed, wrong, unreachable, changes bool
 	for _, m := range r.members {
-		failed = failed || m.cut
-		unreachable = unreachable || m.status == report.Unreachable && !m.cut
+		unreachable = unreachable || m.status == report.Unreachable
 		changes = changes || m.sum.Changed > 0
 	}
 	for _, result := range r.results {

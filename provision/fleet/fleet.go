@@ -6,9 +6,9 @@
 // A run ends with one of these exit codes, which scripts may rely on:
 //
 //	0    done; or a plan was made
-//	1    a step failed, or a connection was lost in the middle of one
+//	1    a step failed
 //	2    the settings or the call were wrong; nothing was done
-//	3    hosts could not be reached; all others are done
+//	3    hosts could not be reached, and all others are done; or one was lost in the middle
 //	4    another run holds the lock of a host; nothing was done
 //	5    a plan that was asked for it by ExitCode has changes to make
 //	130  interrupted

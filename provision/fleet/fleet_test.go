@@ -211,7 +211,7 @@ func TestLostConnectionIsMetByANewOneForUndo(t *testing.T) {
 	o := s.options()
 	o.Canary = 1
 	sum, err := Run(t.Context(), []Phase{{Name: "p", Rolling: true, Jobs: []Job{j, b}}}, o)
-	wantCode(t, err, CodeFailed) // something may be half done
+	wantCode(t, err, CodeUnreachable)
 	wantStatuses(t, sum, "a unreachable", "b not started")
 	s.wantLog(t, "a one", "a two", "undo a two", "undo a one")
 	if connections != 2 {
@@ -232,7 +232,7 @@ func TestLostConnectionIsMetByANewOneForUndo(t *testing.T) {
 		}
 	}()
 	sum, err = Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{j}}}, s.options())
-	wantCode(t, err, CodeFailed)
+	wantCode(t, err, CodeUnreachable)
 	last := sum.Results[len(sum.Results)-1]
 	if last.Step != "undo" || last.Status != report.Unreachable || !strings.Contains(last.Err.Error(), "nothing was undone") {
 		t.Errorf("last result: %+v", last)

@@ -205,7 +205,7 @@ func TestUndoAfterALostConnectionIsUnderTheLock(t *testing.T) {
 		return h, c, err
 	}
 	sum, err := Run(t.Context(), []Phase{{Name: "p", Jobs: []Job{j}}}, locking(s, "alice"))
-	wantCode(t, err, CodeFailed)
+	wantCode(t, err, CodeUnreachable)
 	wantStatuses(t, sum, "a unreachable")
 	s.wantLog(t, "a one", "a two", "undo a two", "undo a one")
 	if len(conns) != 2 || !a.isFree(t) {

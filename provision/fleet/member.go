@@ -42,7 +42,6 @@ type member struct {
 	// Guarded by run.mu.
 	status report.Status // the worst so far; "" before the first result
 	sum    report.HostSummary
-	cut    bool // the connection was lost in the middle of a step
 }
 
 func (m *member) addPreflight(s step.Step) {

@@ -21,9 +21,6 @@ func (m *member) record(r Result) bool {
 	if rank(r.Status) > rank(m.status) {
 		m.status = r.Status
 	}
-	if r.Phase != "" && r.Status == report.Unreachable {
-		m.cut = true
-	}
 	m.count(r)
 	run.mu.Unlock()
 	run.emit(report.Event{

@@ -22,7 +22,7 @@ func (m *member) undo(ctx context.Context, phase string, begun []step.Undoer, ca
 	defer end()
 	if err := m.prepareUndo(ctx, cause); err != nil {
 		m.record(Result{Phase: phase, Step: "undo", undo: true, Status: m.connectStatus(ctx, err), Err: fmt.Errorf(
-			"nothing was undone: %w\nhint: look at the host, then run the target again: it starts from the present state", err)})
+			"nothing was undone: %w\nhint: look at the host, then run the target again: it starts from the present state; a daemon that was started and not confirmed goes back by itself", err)})
 		return
 	}
 	for i := len(begun) - 1; i >= 0; i-- {

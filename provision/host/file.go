@@ -31,7 +31,7 @@ func ReadFile(ctx context.Context, h Host, name string) (File, bool, error) {
 [ -e "$p" ] || exit %d
 stat -Lc '%%F|%%s|%%a|%%U|%%G' "$p" || exit
 [ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && cat "$p" || :`, Quote(name), noFile, largestFile)
-	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, OK: []int{noFile}})
+	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, OK: []int{noFile}, Look: true})
 	if err != nil {
 		return File{}, false, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -111,7 +111,7 @@ func (f File) Same(read File) bool {
 
 // Exists reports whether the name exists, as root.
 func Exists(ctx context.Context, h Host, name string) (bool, error) {
-	out, err := h.Run(ctx, Command{Script: "[ -e " + Quote(name) + " ]", Root: true, OK: []int{1}})
+	out, err := h.Run(ctx, Command{Script: "[ -e " + Quote(name) + " ]", Root: true, OK: []int{1}, Look: true})
 	if err != nil {
 		return false, fmt.Errorf("look for %s: %w", name, err)
 	}

@@ -22,7 +22,7 @@ for p; do
 	[ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && base64 -w0 <"$p"
 	echo
 done`, largestFile)
-	out, err := h.Run(ctx, Command{Script: script.String(), Root: true, Secret: true})
+	out, err := h.Run(ctx, Command{Script: script.String(), Root: true, Secret: true, Look: true})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
 	}

@@ -187,12 +187,12 @@ func (p *pointing) Look(ctx context.Context, h host.Host) (*step.Change, error) 
 	}
 	return &step.Change{Summary: summary, Apply: func(ctx context.Context) error {
 		p.before = list.Current
-		return p.folder.point(ctx, h, p.id())
+		return p.folder.Point(ctx, h, p.id())
 	}}, nil
 }
 
 func (p *pointing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	if err := p.folder.point(ctx, h, p.before); err != nil {
+	if err := p.folder.Point(ctx, h, p.before); err != nil {
 		return "", err
 	}
 	if p.before == "" {

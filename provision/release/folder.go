@@ -99,8 +99,8 @@ func (f Folder) digest(ctx context.Context, h host.Host, id string) (string, err
 	return sum, nil
 }
 
-// point swaps the link to a release, or removes it where id is "".
-func (f Folder) point(ctx context.Context, h host.Host, id string) error {
+// Point swaps the link of the current release to a release, or removes it where id is "".
+func (f Folder) Point(ctx context.Context, h host.Host, id string) error {
 	script := fmt.Sprintf("cd %s && rm -f current", host.Quote(f.root))
 	if id != "" {
 		// rename(2) replaces the old link atomically; sync makes that durable.

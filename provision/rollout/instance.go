@@ -50,6 +50,7 @@ type Instance struct {
 
 	run      *Run
 	ledger   *ledger
+	revert   *service.Revert
 	settings *settings.Files
 	daemon   *service.Daemon
 	units    *service.Units
@@ -77,6 +78,7 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 		Health: i.Health, Pending: i.ledger.why,
 		Read: []string{p.Config(), p.EnvFile(), site.PasswordPath(p)},
 	}
+	i.revert = &service.Revert{Program: p.Program, After: inv.Fleet.Bake}
 	i.units = &service.Units{
 		Program: p.Program, Run: p.Run, Binary: func() string { return folder.ProgramOf(i.Release.ID()) }, Config: p.Config(),
 		User: user, Group: group, MemoryMax: own.Service.MemoryMax, OpenFiles: own.Service.OpenFiles,

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -111,6 +112,23 @@ func (l *ledger) keep(proved bool) {
 	defer l.mu.Unlock()
 	l.kept = proved
 }
+
+// script returns, as shell text for the host itself, what rollBack would do; "": nothing was begun.
+func (l *ledger) script(ctx context.Context, name string) (string, error) {
+	l.mu.Lock()
+	begun := slices.Clone(l.begun)
+	l.mu.Unlock()
+	recorder := host.NewRecorder(name)
+	for _, s := range slices.Backward(begun) {
+		if _, err := s.Undo(ctx, recorder, errUnconfirmed); err != nil {
+			return "", fmt.Errorf("%s: %w", s.Title(), err)
+		}
+	}
+	return recorder.Script(), nil
+}
+
+// errUnconfirmed is why a host goes back by itself.
+var errUnconfirmed = errors.New("nobody has confirmed it")
 
 // rollBack undoes the step with that title or, if title is "", all steps that were begun; each
 // once, the last first. A state that has proved itself stays.

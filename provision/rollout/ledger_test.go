@@ -142,3 +142,33 @@ func TestLedgerGoesOnAfterAnUndoThatFails(t *testing.T) {
 		t.Errorf("%q, %v", said, err)
 	}
 }
+
+// What a host would do by itself is what the laptop would do: all that was begun, the last first, and
+// recording it undoes nothing.
+func TestTheWayBackAsAScript(t *testing.T) {
+	t.Parallel()
+	l := &ledger{}
+	var log []string
+	for _, name := range []string{"settings", "units"} {
+		if err := apply(t, l.watch(&saying{turn{Named: step.Named(name), log: &log}})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		way, err := l.script(t.Context(), "web1")
+		if err != nil || strings.Index(way, "restore units") < 0 || strings.Index(way, "restore units") > strings.Index(way, "restore settings") {
+			t.Errorf("%v\n%s", err, way)
+		}
+	}
+	if way, err := (&ledger{}).script(t.Context(), "web1"); way != "" || err != nil {
+		t.Errorf("nothing was begun: %q, %v", way, err)
+	}
+}
+
+// saying is a turn whose undoing is a command.
+type saying struct{ turn }
+
+func (s *saying) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	_, err := h.Run(ctx, host.Command{Root: true, Script: "restore " + s.Title()})
+	return "", err
+}

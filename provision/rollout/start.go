@@ -62,7 +62,13 @@ func (s starting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 		return nil, err
 	}
 	return change.Applied(func(ctx context.Context) error {
-		err := change.Apply(ctx)
+		way, err := s.i.ledger.script(ctx, h.Name())
+		if err == nil && way != "" {
+			err = s.i.revert.Arm(ctx, h, way)
+		}
+		if err == nil {
+			err = change.Apply(ctx)
+		}
 		if err == nil {
 			s.i.ledger.used()
 		}
@@ -87,7 +93,39 @@ func (r *restarting) Look(ctx context.Context, h host.Host) (*step.Change, error
 		return nil, err
 	}
 	r.ran = release.IDOf(now.Program)
-	return r.Wish.Look(ctx, h)
+	change, err := r.Wish.Look(ctx, h)
+	if err != nil || change == nil {
+		return change, err
+	}
+	return change.Applied(func(ctx context.Context) error {
+		way, err := r.way(ctx, h)
+		if err == nil && way != "" {
+			err = r.i.revert.Arm(ctx, h, way)
+		}
+		if err != nil {
+			return err
+		}
+		return change.Apply(ctx)
+	}), nil
+}
+
+// way is the way back as a script; "": there is nothing to go back to.
+func (r *restarting) way(ctx context.Context, h host.Host) (string, error) {
+	way, err := r.i.ledger.script(ctx, h.Name())
+	if err != nil {
+		return "", err
+	}
+	folder := r.i.Release.Folder
+	list, err := folder.List(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	if _, there := list.Find(r.ran); !there || r.ran == list.Current {
+		return way, nil
+	}
+	recorder := host.NewRecorder(h.Name())
+	err = folder.Point(ctx, recorder, r.ran)
+	return way + recorder.Script(), err
 }
 
 func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
@@ -100,7 +138,7 @@ func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string
 		return "", err
 	}
 	if _, there := list.Find(r.ran); !there || r.ran == list.Current {
-		return "", nil // nothing else could run
+		return "", r.i.revert.Disarm(ctx, h) // nothing else could run
 	}
 	change, err := folder.Pointing(func() string { return r.ran }).Look(ctx, h)
 	if err == nil && change != nil {
@@ -125,21 +163,23 @@ func (i *Instance) healthy() step.Proof {
 	})
 }
 
-// Bake returns the late steps that watch a daemon that was healthy: if it crashes after all,
-// everything is undone.
+// Bake returns the late steps that watch a daemon that was healthy, and then confirm it. If it crashes
+// after all, or the run is interrupted meanwhile, everything is undone; by the host itself, if it is
+// not reached any more.
 func (i *Instance) Bake() []step.Step {
+	confirm := i.revert.Confirm()
 	long := i.run.Site.Inventory.Fleet.Bake
 	if long == 0 || i.run.Site.DryRun {
-		return nil
+		return []step.Step{confirm}
 	}
 	bake := i.Health.Bake(long)
 	return []step.Step{step.NewProof(bake.Title(), func(ctx context.Context, h host.Host) error {
 		err := bake.Prove(ctx, h)
-		if err != nil && ctx.Err() == nil && !errors.As(err, new(*host.ConnectionError)) {
+		if err != nil {
 			i.ledger.keep(false)
 		}
 		return err
-	})}
+	}), confirm}
 }
 
 // rollBack returns to the previous daemon.
@@ -157,11 +197,14 @@ func (i *Instance) rollBack(ctx context.Context, h host.Host, cause error) (stri
 	}
 	if list.Current == "" {
 		_, err := h.Run(ctx, host.Command{Root: true, Script: service.Stopping(i.Program.Program)})
-		return join(said, "there was no daemon before: it is stopped"), err
+		return join(said, "there was no daemon before: it is stopped"), errors.Join(err, i.revert.Disarm(ctx, h))
 	}
 	change, err := i.daemon.Restart().Look(ctx, h)
 	if err == nil {
 		err = change.Apply(ctx)
+	}
+	if err == nil {
+		err = i.revert.Disarm(ctx, h)
 	}
 	if err == nil && errors.Is(cause, context.Canceled) {
 		// A user who has interrupted the run does not wait for a check.

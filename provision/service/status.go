@@ -40,6 +40,11 @@ type Status struct {
 	// Program is the file that the process runs, with " (deleted)" if it is gone.
 	Program string
 	Memory  int64 // bytes, 0 where systemd does not count
+	// Unconfirmed: the host goes back to what ran before, unless a run confirms what runs now. See
+	// Revert.
+	Unconfirmed bool
+	// WentBack is when, and from which release, it did so; "": not since a run has confirmed something.
+	WentBack string
 }
 
 // Age is how long the process has run.
@@ -152,7 +157,12 @@ const statusScript = `
 all=$(systemctl show --timestamp=us+utc -p ` + properties + ` $u $s)
 printf '%s\n\nNow=%s\n' "$all" "$(date +%s%6N)"
 pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
-[ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
+[ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"` + revertStatus
+
+// revertStatus is the part of both scripts about Revert.
+const revertStatus = `
+[ ! -e "$r" ] || echo Unconfirmed=1
+[ ! -e "$b" ] || echo "WentBack=$(cat "$b")"`
 
 // oldStatusScript is for a systemd before 247, which prints times in whole seconds: it reads them
 // from the bus instead, and first, so that a state is never older than the start it belongs to.
@@ -162,14 +172,14 @@ start=$(at service Service ExecMainStartTimestamp) change=$(at service Unit Stat
 all=$(systemctl show -p ` + properties + ` $u $s | sed '/Timestamp=/d')
 printf '%s\nActiveEnterTimestamp=%s\n\nExecMainStartTimestamp=%s\nStateChangeTimestamp=%s\nNow=%s\n' "$all" "$enter" "$start" "$change" "$(date +%s%6N)"
 pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
-[ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"`
+[ "${pid:-0}" = 0 ] || echo "Program=$(readlink "/proc/$pid/exe")"` + revertStatus
 
 // StatusOf queries a host for the status of a program's daemon. One that is not installed has
 // a status too.
 func StatusOf(ctx context.Context, h host.Host, p systemd.Program) (Status, error) {
 	var s Status
 	for _, script := range []string{statusScript, oldStatusScript} {
-		script = fmt.Sprintf("n=%s u=%s s=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket())) + script
+		script = fmt.Sprintf("n=%s u=%s s=%s r=%s b=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket()), host.Quote(p.RevertScript()), host.Quote(wentBackPath(p))) + script
 		out, err := h.Run(ctx, host.Command{Root: true, Script: script, OK: []int{1}})
 		if err != nil {
 			return Status{}, fmt.Errorf("ask systemd: %w", err)
@@ -220,7 +230,7 @@ func statusIn(text string) (s Status, exact bool) {
 		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"], Pending: number("Job") > 0,
 		ExitCode: int(number("ExecMainStatus")), PID: int(number("MainPID")), Restarts: int(number("NRestarts")),
 		Socket: m["SocketActiveState"], Started: at("ExecMainStartTimestamp"), Changed: at("StateChangeTimestamp"), Listening: at("SocketActiveEnterTimestamp"), Now: at("Now"),
-		Program: m["Program"], Memory: number("MemoryCurrent"),
+		Program: m["Program"], Memory: number("MemoryCurrent"), Unconfirmed: m["Unconfirmed"] != "", WentBack: m["WentBack"],
 	}
 	return s, exact
 }

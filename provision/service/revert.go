@@ -1,0 +1,130 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// Revert is the way back that a host takes by itself, when nobody confirms what was started last:
+// the link to it may be lost, and its operator gone. It is what networks call a confirmed commit (RFC
+// 6241, 8.4).
+//
+// Before something new is started, Arm leaves a script on the host that restores what is there, and a
+// timer that runs it. The script does nothing while a run holds the host's lock, and thus its operator
+// decides; the lock ends with the connection of the run. Confirm removes script and timer.
+type Revert struct {
+	Program systemd.Program
+	// After is how long the host waits at least.
+	After time.Duration
+
+	armed bool // by this run: nothing was armed before
+}
+
+// revertHead begins the script: it takes the lock of the toolkit's runs, or leaves the decision to
+// the run that holds it.
+const revertHead = `# %s. It restores what ran before, unless a run confirms what runs now.
+LC_ALL=C; export LC_ALL
+umask 022
+cd /
+[ -e %s ] || exit 0
+exec 9<>%s
+flock -n 9 || exit 0
+printf '%%s\n' "who=the host itself" "what=going back, as nobody has confirmed what was started" "since=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)" "pid=$$" >%[3]s
+from=$(readlink %s); from=${from##*/}
+port=$(cat %s 2>/dev/null)
+failed=
+`
+
+// revertTail starts what was restored, and says what became of it.
+const revertTail = `systemctl daemon-reload
+to=$(readlink %[1]s); to=${to##*/}
+if [ -e %[1]s/ ]; then
+	systemctl reset-failed %[2]s %[3]s 2>/dev/null
+	if [ "$port" = "$(cat %[4]s 2>/dev/null)" ]; then systemctl start %[3]s && systemctl restart %[2]s; else
+		systemctl stop %[2]s; systemctl restart %[3]s && systemctl restart %[2]s
+	fi || failed=1
+else
+%[5]s
+	to="no release"
+fi
+echo "$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ) $from" >%[6]s
+echo "nobody has confirmed ${from:-what was started}: back to $to${failed:+, with errors}"
+%[7]s
+: >%[8]s
+`
+
+// wentBackPath is the file in which a host notes when, and from which release, it went back by itself.
+func wentBackPath(p systemd.Program) string { return p.Root() + "/went-back" }
+
+// script returns the whole script around that which restores.
+func (r *Revert) script(restore string) string {
+	p := r.Program
+	current, socket := p.Root()+"/current", systemd.Dir+"/"+p.Socket()
+	return fmt.Sprintf(revertHead, host.Written, p.RevertScript(), host.LockPath, current, socket) + restore +
+		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath)
+}
+
+// disarming removes script and units. It may be run by the service itself.
+func (r *Revert) disarming() string {
+	p := r.Program
+	return fmt.Sprintf("systemctl disable --quiet --now %s 2>/dev/null\nrm -rf %s %s/%[1]s %[3]s/%[4]s\nsystemctl daemon-reload",
+		p.RevertTimer(), p.RevertDir(), systemd.Dir, p.RevertService())
+}
+
+// Arm leaves on a host the script that restores what it has now, and starts the timer. A script that is
+// there already stays: it restores what was confirmed last.
+func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
+	p := r.Program
+	files, err := systemd.RenderRevert(p, r.After)
+	if err != nil {
+		return err
+	}
+	text := r.script(restore)
+	var units strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&units, "cat >%s <<'end of the unit'\n%send of the unit\n", host.Quote(systemd.Dir+"/"+f.Name), f.Content)
+	}
+	script := fmt.Sprintf(`umask 077
+mkdir -p %[1]s && cat >%[2]s.new || exit
+[ "$(($(wc -c <%[2]s.new)))" = %[3]d ] || { echo "the script was cut off" >&2; exit 1; }
+if [ -e %[2]s ]; then rm -f %[2]s.new; echo kept; else sync %[2]s.new && mv %[2]s.new %[2]s && sync %[1]s || exit; fi
+umask 022
+%[4]ssystemctl daemon-reload && systemctl enable --quiet %[5]s && systemctl restart %[5]s`,
+		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer())
+	out, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text), Secret: true})
+	if err != nil {
+		return fmt.Errorf("prepare the way back: %w", err)
+	}
+	r.armed = strings.TrimSpace(out.Stdout) != "kept"
+	return nil
+}
+
+// Disarm removes what Arm has left in this run, once the host is as it was before. What an earlier
+// run has left stays.
+func (r *Revert) Disarm(ctx context.Context, h host.Host) error {
+	if !r.armed {
+		return nil
+	}
+	_, err := h.Run(ctx, host.Command{Root: true, Script: r.disarming()})
+	return err
+}
+
+// Confirm is the late step after which the host keeps what runs.
+func (r *Revert) Confirm() step.Wish {
+	return step.NewWish("service: confirm", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		s, err := StatusOf(ctx, h, r.Program)
+		if err != nil || !s.Unconfirmed && s.WentBack == "" {
+			return nil, err
+		}
+		return &step.Change{Summary: "keep what runs", Apply: func(ctx context.Context) error {
+			_, err := h.Run(ctx, host.Command{Root: true, Script: r.disarming() + "\nrm -f " + wentBackPath(r.Program)})
+			return err
+		}}, nil
+	})
+}
