@@ -106,7 +106,7 @@ func (r *run) phase(name string, hosts []inventory.Host, steps func(inventory.Ho
 // ready is the preflight of every host: the login user can become root, and systemd runs.
 func ready() step.Proof {
 	return step.NewProof("preflight: root and systemd", func(ctx context.Context, h host.Host) error {
-		if _, err := h.Run(ctx, host.Command{Root: true, Script: ":"}); err != nil {
+		if _, err := h.Run(ctx, host.Command{Root: true, Script: ":", Look: true}); err != nil {
 			return err
 		}
 		facts, err := host.FactsOf(ctx, h)

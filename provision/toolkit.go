@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -29,16 +31,17 @@ import (
 
 // Toolkit executes one target.
 type Toolkit struct {
-	o         Options
-	inventory *inventory.Inventory
-	program   program.Program
-	hosts     []inventory.Host          // the chosen ones
-	tokens    map[string]configs.Tokens // by program, where there is a tokens file
-	display   *report.Display
-	masker    *secret.Masker
-	dialer    *remote.Dialer
-	renew     time.Time // older certificates are renewed
-	more      []string  // flags that only this target has, as given
+	o           Options
+	inventory   *inventory.Inventory
+	program     program.Program
+	hosts       []inventory.Host          // the chosen ones
+	tokens      map[string]configs.Tokens // by program, where there is a tokens file
+	display     *report.Display
+	masker      *secret.Masker
+	dialer      *remote.Dialer
+	connections connections
+	renew       time.Time // older certificates are renewed
+	more        []string  // flags that only this target has, as given
 }
 
 // Open reads the inventory and chooses hosts. Its errors are usage errors: fleet.CodeUsage.
@@ -83,6 +86,7 @@ func open(o Options) (*Toolkit, error) {
 // Close ends the display and the connections to bastions.
 func (t *Toolkit) Close() error {
 	t.display.Close()
+	t.connections.close()
 	return t.dialer.Close()
 }
 
@@ -175,21 +179,95 @@ func (t *Toolkit) nonEmpty(hosts []inventory.Host, role string) ([]inventory.Hos
 // connect opens the connection to a host.
 func (t *Toolkit) connect(h inventory.Host) func(context.Context) (host.Host, io.Closer, error) {
 	return func(ctx context.Context) (host.Host, io.Closer, error) {
+		if conn := t.connections.take(h.Name); conn != nil {
+			t.connections.lend(h.Name, conn)
+			return conn, conn, nil
+		}
 		conn, err := t.dialer.Dial(ctx, h)
 		if err != nil {
 			return nil, nil, err
 		}
+		t.connections.lend(h.Name, conn)
 		return conn, conn, nil
 	}
 }
 
+// connections are those that are open: on a long line a login takes longer than most of what it is for.
+type connections struct {
+	mu   sync.Mutex
+	lent map[string]*remote.Conn // those of the run, which closes them
+	kept map[string]*remote.Conn // those of visits
+	old  []*remote.Conn          // of visits too, replaced by others
+}
+
+// take returns a connection of a visit for somebody who will close it, nil if there is none.
+func (c *connections) take(name string) *remote.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn := c.kept[name]
+	delete(c.kept, name)
+	if conn != nil && !conn.Alive() {
+		_ = conn.Close() // it is dead
+		return nil
+	}
+	return conn
+}
+
+func (c *connections) lend(name string, conn *remote.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lent == nil {
+		c.lent = map[string]*remote.Conn{}
+	}
+	c.lent[name] = conn
+}
+
+// open returns an open connection for a visit, nil if there is none.
+func (c *connections) open(name string) *remote.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range []*remote.Conn{c.lent[name], c.kept[name]} {
+		if conn != nil && conn.Alive() {
+			return conn
+		}
+	}
+	return nil
+}
+
+// keep keeps the connection of a visit for the next one.
+func (c *connections) keep(name string, conn *remote.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.kept[name]; old != nil {
+		c.old = append(c.old, old) // another visit made it at the same time and may use it, or it is dead
+	}
+	if c.kept == nil {
+		c.kept = map[string]*remote.Conn{}
+	}
+	c.kept[name] = conn
+}
+
+// close closes those that are kept.
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range append(slices.Collect(maps.Values(c.kept)), c.old...) {
+		_ = conn.Close() // what it was used for is over
+	}
+	c.kept, c.old = nil, nil
+}
+
 // visit runs a function on a host that need not be part of the run.
 func (t *Toolkit) visit(ctx context.Context, h inventory.Host, do func(host.Host) error) error {
-	conn, closer, err := t.connect(h)(ctx)
+	if conn := t.connections.open(h.Name); conn != nil {
+		return do(conn)
+	}
+	conn, err := t.dialer.Dial(ctx, h)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(conn), closer.Close())
+	defer t.connections.keep(h.Name, conn)
+	return do(conn)
 }
 
 // yes asks a question. Options.Yes answers it with yes.

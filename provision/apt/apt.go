@@ -148,14 +148,14 @@ func (s *System) boot(ctx context.Context, h host.Host) error {
 		return nil
 	}
 	const there = `command -v cloud-init >/dev/null 2>&1 && [ -d /run/cloud-init ] && [ ! -e /run/cloud-init/result.json ]`
-	out, err := h.Run(ctx, host.Command{Script: there, OK: []int{1, 127}})
+	out, err := h.Run(ctx, host.Command{Script: there, OK: []int{1, 127}, Look: true})
 	if err != nil {
 		return fmt.Errorf("cloud-init: %w", err)
 	}
 	if out.Code == 0 {
 		step.Say(ctx, "apt: waiting for cloud-init, %s at most", s.options.Wait)
 		script := fmt.Sprintf("timeout %d cloud-init status --wait >/dev/null 2>&1", int(s.options.Wait.Seconds()))
-		out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{1, 2, 124}})
+		out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{1, 2, 124}, Watch: true})
 		if err != nil {
 			return fmt.Errorf("cloud-init: %w", err)
 		}

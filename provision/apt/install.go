@@ -15,7 +15,7 @@ import (
 func Installed(ctx context.Context, h host.Host, packages ...string) (map[string]string, error) {
 	script := `command -v dpkg-query >/dev/null || { echo "no dpkg" >&2; exit 3; }
 dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' ` + quoteAll(packages) + ` 2>/dev/null || :`
-	out, err := h.Run(ctx, host.Command{Script: script})
+	out, err := h.Run(ctx, host.Command{Script: script, Look: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for packages: %w", err)
 	}
@@ -100,7 +100,7 @@ func notHeld(ctx context.Context, h host.Host, packages []string) (there bool, l
 	if err != nil || len(installed) == 0 {
 		return false, nil, err
 	}
-	out, err := h.Run(ctx, host.Command{Script: "apt-mark showhold"})
+	out, err := h.Run(ctx, host.Command{Script: "apt-mark showhold", Look: true})
 	if err != nil {
 		return false, nil, err
 	}

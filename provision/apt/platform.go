@@ -96,7 +96,7 @@ func Ready() step.Proof {
 		if err := Supported(facts); err != nil {
 			return err
 		}
-		out, err := h.Run(ctx, host.Command{Script: brokenOff, Root: true})
+		out, err := h.Run(ctx, host.Command{Script: brokenOff, Root: true, Look: true})
 		if err != nil {
 			return fmt.Errorf("dpkg --audit: %w", err)
 		}

@@ -147,7 +147,9 @@ type sides struct{ store, archive bool }
 
 // status returns the state of each filter in store and archive.
 func (c CLI) status(ctx context.Context, h host.Host) (map[string]sides, error) {
-	out, err := h.Run(ctx, c.command("status", "--json"))
+	ask := c.command("status", "--json")
+	ask.Watch = true
+	out, err := h.Run(ctx, ask)
 	if err != nil {
 		return nil, err
 	}

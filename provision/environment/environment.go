@@ -50,7 +50,7 @@ func Steps(o Options) []step.Step {
 func (o Options) account() step.Wish {
 	return step.NewWish("environment: user", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		script := fmt.Sprintf(`echo "$(getent group %s)"; getent passwd %s; :`, host.Quote(o.Group), host.Quote(o.User))
-		out, err := h.Run(ctx, host.Command{Script: script})
+		out, err := h.Run(ctx, host.Command{Script: script, Look: true})
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func look(ctx context.Context, h host.Host, all []folder) ([]string, error) {
 		script += " " + host.Quote(f.path)
 	}
 	script += `; do if [ -e "$f" ]; then stat -Lc '%F|%a|%U|%G' "$f" || exit; else echo; fi; done`
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
+	out, err := h.Run(ctx, host.Command{Script: script, Look: true, Root: true})
 	if err != nil {
 		return nil, err
 	}

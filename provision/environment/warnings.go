@@ -12,7 +12,7 @@ import (
 // nothing, because the setting affects the whole machine.
 func HugePages() step.Proof {
 	return step.NewProof("environment: huge pages", func(ctx context.Context, h host.Host) error {
-		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
+		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :", Look: true})
 		if err == nil && strings.Contains(out.Stdout, "[never]") {
 			step.Warn(ctx, "transparent huge pages are off: filters of many million items answer more slowly; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them to programs that ask for them")
 		}
@@ -32,7 +32,7 @@ echo nobody`
 // monthly writeback depend on it.
 func Clock() step.Proof {
 	return step.NewProof("environment: clock", func(ctx context.Context, h host.Host) error {
-		out, err := h.Run(ctx, host.Command{Script: lookClock})
+		out, err := h.Run(ctx, host.Command{Script: lookClock, Look: true})
 		if err == nil && strings.TrimSpace(out.Stdout) == "nobody" {
 			step.Warn(ctx, "the clock is not synchronized; `apt-get install systemd-timesyncd`, or chrony, does that")
 		}

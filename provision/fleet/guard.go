@@ -43,6 +43,7 @@ func (m *member) identify(ctx context.Context) {
 // takeLock locks the host for the run.
 func (m *member) takeLock(ctx context.Context) {
 	began := time.Now()
+	m.memo.forget() // another run may have changed the host before it was ours
 	m.run.emit(report.Event{Kind: report.StepBegan, Host: m.name, Step: "lock"})
 	r := Result{Step: "lock", Status: report.OK}
 	if r.Err = m.acquire(ctx); r.Err != nil {

@@ -30,6 +30,7 @@ type member struct {
 	pending bool          // in a plan: a step before would have changed something
 	begun   []step.Undoer // of the job under way, to be undone
 	waits   bool          // the late steps of the job under way are left to do
+	memo    memo
 
 	mu     sync.Mutex
 	conn   host.Host
@@ -93,7 +94,7 @@ func (m *member) host(phase string) host.Host {
 	return watched{m.conn, func(e report.Event) {
 		e.Phase, e.Host = phase, m.name
 		m.run.emit(e)
-	}}
+	}, &m.memo}
 }
 
 func (m *member) check(ctx context.Context) {
@@ -109,6 +110,9 @@ func (m *member) work(ctx context.Context, phase string, j Job) {
 	guarded, end := m.guard(ctx)
 	defer end()
 	began := time.Now()
+	if !m.run.o.Plan {
+		m.memo.forget() // the host may have waited for others for long
+	}
 	m.run.emit(report.Event{Kind: report.StepBegan, Phase: phase, Host: m.name, Step: "prepare"})
 	steps, err := m.steps(guarded, phase, j)
 	if err != nil {
@@ -130,6 +134,9 @@ func (m *member) runLate(ctx context.Context, phase string, j Job) {
 	guarded, end := m.guard(ctx)
 	defer end()
 	m.waits = false
+	if !m.run.o.Plan {
+		m.memo.forget()
+	}
 	if m.doAll(ctx, guarded, phase, j.Late) {
 		m.finish()
 	}

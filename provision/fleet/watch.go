@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 	"sync"
@@ -12,10 +13,58 @@ import (
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
-// watched is a host that reports its commands to the sink. The steps get it.
+// watched is a host that reports its commands to the sink. The steps get it. It answers a Look that
+// was answered before, if nothing has been changed since: a round trip may take a fifth of a second.
 type watched struct {
 	host.Host
 	emit func(report.Event)
+	memo *memo
+}
+
+// memo are the answers of a host to what looks at it.
+type memo struct {
+	mu      sync.Mutex
+	answers map[lookup]host.Output
+	changes int // that have begun
+}
+
+// lookup is a command that only looks.
+type lookup struct {
+	script, user string
+	root, secret bool
+	ok           string
+}
+
+func lookupOf(c host.Command) lookup {
+	return lookup{c.Script, c.User, c.Root, c.Secret, fmt.Sprint(c.OK)}
+}
+
+// forget forgets all: something is about to change on the host.
+func (m *memo) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answers = nil
+	m.changes++
+}
+
+func (m *memo) get(c host.Command) (out host.Output, found bool, changes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out, found = m.answers[lookupOf(c)]
+	return out, found, m.changes
+}
+
+// put keeps an answer, unless something has begun to change since the question.
+func (m *memo) put(c host.Command, out host.Output, changes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if changes != m.changes {
+		return
+	}
+	if m.answers == nil {
+		m.answers = map[lookup]host.Output{}
+	}
+	m.answers[lookupOf(c)] = out
 }
 
 // Unwrap implements what host.As looks for.
@@ -23,7 +72,19 @@ func (w watched) Unwrap() host.Host { return w.Host }
 
 // Run implements host.Host.
 func (w watched) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	looks := c.Look && c.Stdin == nil
+	have, found, changes := w.memo.get(c)
+	switch {
+	case looks && found:
+		return have, ctx.Err()
+	case !c.Look && !c.Watch:
+		w.memo.forget()
+		defer w.memo.forget()
+	}
 	out, err := w.Host.Run(ctx, c)
+	if looks && err == nil {
+		w.memo.put(c, out, changes)
+	}
 	e := report.Event{Kind: report.Output, Step: stepOf(ctx), Command: firstLine(c.Script), Code: out.Code}
 	var bad *host.CommandError
 	if errors.As(err, &bad) {
@@ -51,6 +112,8 @@ func joinOutput(out host.Output) string {
 
 // Upload implements host.Host.
 func (w watched) Upload(ctx context.Context, u host.Upload) error {
+	w.memo.forget()
+	defer w.memo.forget()
 	told := u.Progress
 	var mu sync.Mutex
 	var last time.Time

@@ -38,7 +38,7 @@ echo "container=$(systemd-detect-virt --container 2>/dev/null)"`
 
 // FactsOf asks a host for its facts.
 func FactsOf(ctx context.Context, h Host) (Facts, error) {
-	out, err := h.Run(ctx, Command{Script: factsScript})
+	out, err := h.Run(ctx, Command{Script: factsScript, Look: true})
 	if err != nil {
 		return Facts{}, fmt.Errorf("read the host's facts: %w", err)
 	}

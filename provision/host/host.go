@@ -40,10 +40,11 @@ type Command struct {
 	Secret bool
 	// OK lists exit codes other than 0 that are not errors.
 	OK []int
-	// Look means that the command changes nothing, and that its output stays the same until a
-	// command without Look runs on the host: it may be that of an equal command before. What changes
-	// by itself, such as the state of a service that has just been started, is no Look.
-	Look bool
+	// Look means that the command changes nothing, and that its output stays the same until a command
+	// that changes something runs on the host: it may be that of an equal command before. Watch
+	// means that it changes nothing, and that its output changes by itself, such as the state of a
+	// service that has just been started.
+	Look, Watch bool
 }
 
 // Output is the result of a command.

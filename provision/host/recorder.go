@@ -22,9 +22,9 @@ func NewRecorder(name string) *Recorder { return &Recorder{name: name} }
 // Name implements Host.
 func (r *Recorder) Name() string { return r.name }
 
-// Run implements Host. A Look is not kept.
+// Run implements Host. What changes nothing is not kept.
 func (r *Recorder) Run(_ context.Context, c Command) (Output, error) {
-	if c.Look {
+	if c.Look || c.Watch {
 		return Output{}, nil
 	}
 	input := ""

@@ -18,7 +18,7 @@ type Unit struct {
 
 // LookAtUnit asks systemd for a unit, which need not exist.
 func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
-	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + Quote(name)})
+	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + Quote(name), Look: true})
 	if err != nil {
 		return u, fmt.Errorf("%s: %w", name, err)
 	}
@@ -58,7 +58,7 @@ func UnitLog(ctx context.Context, h Host, unit string, files ...string) string {
 	for _, pattern := range files {
 		script += "tail -n 10 " + pattern + " 2>/dev/null; "
 	}
-	out, err := h.Run(ctx, Command{Script: script + ":", Root: true})
+	out, err := h.Run(ctx, Command{Script: script + ":", Root: true, Watch: true})
 	if err != nil || strings.TrimSpace(out.Stdout) == "" {
 		return ""
 	}

@@ -64,7 +64,7 @@ func (s *Server) listens(ctx context.Context, h host.Host) error {
 	}
 	script := fmt.Sprintf("timeout 5 bash -c '</dev/tcp/%s/%s' 2>/dev/null", strings.Trim(address, "[]"), port)
 	for begun := time.Now(); ; {
-		out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 124}})
+		out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 124}, Watch: true})
 		if err != nil || out.Code == 0 {
 			return err
 		}

@@ -38,7 +38,7 @@ func (s *Server) place() pki.Place {
 // group returns the group of the unit's user.
 func (s *Server) group(ctx context.Context, h host.Host) (string, error) {
 	script := fmt.Sprintf(`u=$(systemctl show -p User --value %s); id -gn "${u:-root}"`, host.Quote(s.unit()))
-	out, err := h.Run(ctx, host.Command{Script: script})
+	out, err := h.Run(ctx, host.Command{Script: script, Look: true})
 	if err != nil {
 		return "", fmt.Errorf("%s: the group of its user: %w", s.unit(), err)
 	}

@@ -120,7 +120,7 @@ var versionPattern = regexp.MustCompile(`Ver ([0-9]+)\.([0-9]+)`)
 
 // fits requires a version that accepts the settings of our file.
 func (s *Server) fits(ctx context.Context, h host.Host) error {
-	out, err := h.Run(ctx, host.Command{Script: "mariadbd --version"})
+	out, err := h.Run(ctx, host.Command{Script: "mariadbd --version", Look: true})
 	if err != nil {
 		return err
 	}

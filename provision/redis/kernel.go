@@ -30,7 +30,7 @@ grep -lsE '^[[:space:]]*-?vm[./]overcommit_memory[[:space:]]*=' /etc/sysctl.conf
 // stays and is reported.
 func overcommit() step.Wish {
 	return step.NewWish("redis: vm.overcommit_memory", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		out, err := h.Run(ctx, host.Command{Script: lookOvercommit, Root: true})
+		out, err := h.Run(ctx, host.Command{Script: lookOvercommit, Root: true, Look: true})
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func overcommit() step.Wish {
 // hugePages warns if every program gets huge pages: Redis then stalls when it forks.
 func hugePages() step.Proof {
 	return step.NewProof("redis: huge pages", func(ctx context.Context, h host.Host) error {
-		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :"})
+		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :", Look: true})
 		if err == nil && strings.Contains(out.Stdout, "[always]") {
 			step.Warn(ctx, "transparent huge pages are on for every program, which makes Redis slow while it forks; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them only to programs that ask for them")
 		}

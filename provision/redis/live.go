@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,10 @@ func (c client) send(ctx context.Context, commands ...string) ([]string, error) 
 		in.WriteString("ECHO " + mark + "\n" + command + "\n")
 	}
 	script := fmt.Sprintf("command -v %s >/dev/null || { echo 'Could not connect: no %[1]s'; exit 0; }; %[1]s -h 127.0.0.1 -p %d%s 2>&1; :", c.cli, c.port, c.tls)
-	out, err := c.host.Run(ctx, host.Command{Script: script, Stdin: strings.NewReader(in.String()), Secret: true, Root: true})
+	asks := !slices.ContainsFunc(commands, func(command string) bool {
+		return command != "PING" && !strings.HasPrefix(command, "CONFIG GET ") && !strings.HasPrefix(command, "INFO ")
+	})
+	out, err := c.host.Run(ctx, host.Command{Script: script, Stdin: strings.NewReader(in.String()), Secret: true, Root: true, Watch: asks})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.cli, err)
 	}

@@ -31,7 +31,10 @@ type state struct {
 // that is not ours to change.
 func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 	st := state{include: -1}
-	var err error
+	files, err := host.ReadFiles(ctx, h, s.product.main, s.product.settings(), s.product.secret(), s.product.dropIn())
+	if err != nil {
+		return st, err
+	}
 	for _, f := range []struct {
 		into  *host.File
 		there *bool
@@ -43,9 +46,7 @@ func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 		{&st.dropIn, nil, s.product.dropIn()},
 	} {
 		var there bool
-		if *f.into, there, err = host.ReadFile(ctx, h, f.path); err != nil {
-			return st, err
-		}
+		*f.into, there = files[f.path]
 		if f.there != nil {
 			*f.there = there
 		}

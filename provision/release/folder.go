@@ -61,7 +61,7 @@ for d in *; do
 	tr -d '\n' <"$d/manifest.json"
 	echo
 done`, host.Quote(f.current()), host.Quote(f.releases()), f.name)
-	out, err := h.Run(ctx, host.Command{Script: script})
+	out, err := h.Run(ctx, host.Command{Script: script, Look: true})
 	if err != nil {
 		return Listing{}, fmt.Errorf("list releases: %w", err)
 	}
@@ -91,7 +91,7 @@ func parseListing(text string) Listing {
 
 // digest returns the SHA-256 of a release's program on the host's disk.
 func (f Folder) digest(ctx context.Context, h host.Host, id string) (string, error) {
-	out, err := h.Run(ctx, host.Command{Script: "sha256sum <" + host.Quote(f.ProgramOf(id))})
+	out, err := h.Run(ctx, host.Command{Script: "sha256sum <" + host.Quote(f.ProgramOf(id)), Look: true})
 	if err != nil {
 		return "", err
 	}

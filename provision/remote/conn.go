@@ -25,6 +25,7 @@ type Conn struct {
 	sessions chan struct{} // sshd allows so many at once
 	reserve  chan struct{} // and these, to end commands
 	patience time.Duration // with a refusal to open a session
+	spares   spares
 
 	killer killer
 
@@ -41,9 +42,9 @@ type Conn struct {
 
 var _ host.Host = (*Conn)(nil)
 
-// Together these are the 10 that sshd allows on a connection (MaxSessions).
+// Together with the spare ones these are the 10 that sshd allows on a connection (MaxSessions).
 const (
-	mostSessions = 8
+	mostSessions = 6
 	mostReserve  = 2
 )
 
@@ -55,6 +56,9 @@ func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
 	c.root.turn = make(chan struct{}, 1)
 	return c
 }
+
+// Alive reports whether the connection is still open.
+func (c *Conn) Alive() bool { return c.link.Alive() }
 
 // Name is the host's name in the inventory.
 func (c *Conn) Name() string { return c.host.Name }
@@ -108,18 +112,46 @@ func (c *Conn) lost(err error) error {
 	return &host.ConnectionError{Host: c.Name(), Err: c.link.Lost(err)}
 }
 
-// session opens a session once room (sessions or reserve) has a free slot. The function that it returns
-// frees the slot.
-func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, func(), error) {
+// turn waits until room (sessions or reserve) has a free slot. The function that it returns frees it.
+func (c *Conn) turn(ctx context.Context, room chan struct{}) (func(), error) {
 	select {
 	case room <- struct{}{}:
 	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case <-c.link.Ended():
-		return nil, nil, c.lost(errors.New("it has ended"))
+		return nil, c.lost(errors.New("it has ended"))
 	}
-	give := sync.OnceFunc(func() { <-room })
-	s, err := c.open(ctx)
+	return sync.OnceFunc(func() { <-room }), nil
+}
+
+// channel returns a session for one command, and opens spare ones for the next.
+func (c *Conn) channel(ctx context.Context, room chan struct{}) (*channel, func(), error) {
+	give, err := c.turn(ctx, room)
+	if err != nil {
+		return nil, nil, err
+	}
+	ch := c.spares.take()
+	if ch == nil {
+		if ch, err = opened(ctx, c, func() (*channel, error) { return newChannel(c.link.Client()) }); err != nil {
+			give()
+			return nil, nil, err
+		}
+	}
+	for c.spares.wanted() {
+		if !c.link.Start(func() { c.spares.open(c.link.Client()) }) {
+			break
+		}
+	}
+	return ch, give, nil
+}
+
+// session opens a session of the library, for SFTP.
+func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, func(), error) {
+	give, err := c.turn(ctx, room)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := opened(ctx, c, c.link.Client().NewSession)
 	if err != nil {
 		give()
 		return nil, nil, err
@@ -127,25 +159,29 @@ func (c *Conn) session(ctx context.Context, room chan struct{}) (*ssh.Session, f
 	return s, give, nil
 }
 
-// open opens a session. sshd counts a session for a moment after its end, so a refusal is
-// retried before it is reported.
-func (c *Conn) open(ctx context.Context) (*ssh.Session, error) {
+// opened opens a session. sshd counts a session for a moment after its end, so a refusal is
+// retried before it is reported; meanwhile spare ones are given up.
+func opened[S any](ctx context.Context, c *Conn, open func() (S, error)) (S, error) {
+	var none S
 	for began, pause := time.Now(), 20*time.Millisecond; ; pause = min(2*pause, time.Second) {
-		s, err := c.link.Client().NewSession()
+		s, err := open()
 		if err == nil {
 			return s, nil
 		}
+		if unused := c.spares.take(); unused != nil {
+			unused.Close()
+		}
 		var open *ssh.OpenChannelError
 		if !errors.As(err, &open) {
-			return nil, c.lost(err)
+			return none, c.lost(err)
 		}
 		if time.Since(began) > c.patience {
-			return nil, fmt.Errorf("%s: sshd opens no session: %s\nhint: MaxSessions in its sshd_config must be 2 or more, and 10 is the usual", c.Name(), open.Message)
+			return none, fmt.Errorf("%s: sshd opens no session: %s\nhint: MaxSessions in its sshd_config must be 2 or more, and 10 is the usual", c.Name(), open.Message)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return none, context.Cause(ctx)
 		}
 	}
 }

@@ -105,7 +105,7 @@ type running struct {
 	stdout, stderr *output
 
 	mu      sync.Mutex
-	session *ssh.Session
+	session io.Closer
 	over    bool
 	unread  error // how reading the command's input failed
 }
@@ -116,7 +116,7 @@ func (r *running) run(ctx context.Context) error {
 	if !r.kills {
 		room = r.conn.reserve
 	}
-	session, give, err := r.conn.session(ctx, room)
+	session, give, err := r.conn.channel(ctx, room)
 	if err != nil {
 		return err
 	}
@@ -125,19 +125,19 @@ func (r *running) run(ctx context.Context) error {
 	if !r.begin(session) {
 		return context.Cause(ctx)
 	}
-	stdin, err := session.StdinPipe()
-	if err != nil {
-		return err
+	line := commandLine(r.as.prefix, r.word, linesOf(r.cmd.Script), r.cmd.Stdin == nil)
+	if r.short() {
+		line = shortLine(r.as.prefix, r.word, r.cmd.Script)
 	}
-	session.Stdout, session.Stderr = r.stdout, r.stderr
-	if err := session.Start(commandLine(r.as.prefix, r.word, linesOf(r.cmd.Script), r.cmd.Stdin == nil)); err != nil {
+	if err := session.start(line); err != nil {
 		return err
 	}
 	exited := make(chan struct{})
 	// run does not wait for feed: the reader may block for as long as it likes. The writes of
 	// feed end with the session.
-	go r.feed(ctx, stdin, exited)
-	err = session.Wait()
+	go r.feed(ctx, input{session}, exited)
+	go r.expect(session, exited)
+	err = session.wait(r.stdout, r.stderr)
 	close(exited)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,8 +147,28 @@ func (r *running) run(ctx context.Context) error {
 	return err
 }
 
+// input is the standard input of a command: its end is not that of the session.
+type input struct{ *channel }
+
+func (i input) Close() error { return i.CloseWrite() }
+
+// expect ends a session in which nothing begins.
+func (r *running) expect(session io.Closer, exited <-chan struct{}) {
+	wait := time.NewTimer(beginsWithin)
+	defer wait.Stop()
+	select {
+	case <-r.stdout.begun:
+	case <-exited:
+	case <-wait.C:
+		r.mu.Lock()
+		r.unread = fmt.Errorf("sshd has begun no command within %s", beginsWithin)
+		r.mu.Unlock()
+		session.Close()
+	}
+}
+
 // begin records the session; it returns false if it is too late for one.
-func (r *running) begin(s *ssh.Session) bool {
+func (r *running) begin(s io.Closer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session = s
@@ -165,11 +185,19 @@ func (r *running) end() {
 	}
 }
 
+// short reports whether the script is part of the command line.
+func (r *running) short() bool {
+	return r.as.password == "" && r.cmd.Stdin == nil && len(r.cmd.Script) <= mostShort
+}
+
 // feed writes the password, the script and the command's input. If writing fails, the end of
 // the session says so; if reading the input fails, feed ends the command, because it would
 // take the end of the input for a real one.
 func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan struct{}) {
 	defer stdin.Close()
+	if r.short() {
+		return
+	}
 	if r.as.password != "" {
 		if _, err := io.WriteString(stdin, r.as.password+"\n"); err != nil {
 			return
@@ -184,7 +212,7 @@ func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan 
 			return
 		}
 	}
-	if _, err := io.WriteString(stdin, input(r.word, r.cmd.Script)); err != nil || r.cmd.Stdin == nil {
+	if _, err := io.WriteString(stdin, preamble(r.word, r.cmd.Script)); err != nil || r.cmd.Stdin == nil {
 		return
 	}
 	source := &source{Reader: r.cmd.Stdin}
@@ -214,7 +242,7 @@ func (s *source) Read(p []byte) (int, error) {
 // result says how the command ended.
 func (r *running) result(err error) (host.Output, error) {
 	out := host.Output{Stdout: r.stdout.text(), Stderr: r.stderr.text()}
-	var exit *ssh.ExitError
+	var exit *exitError
 	var missing *ssh.ExitMissingError
 	var gone *host.ConnectionError
 	if errors.As(err, &missing) {
@@ -229,8 +257,8 @@ func (r *running) result(err error) (host.Output, error) {
 	case errors.As(err, &gone):
 		return out, err
 	case errors.As(err, &exit):
-		out.Code = exit.ExitStatus()
-		if s := exit.Signal(); s != "" {
+		out.Code = exit.status
+		if s := exit.signal; s != "" {
 			out.Stderr = strings.TrimRight(out.Stderr, "\n") + "\nended by signal " + s + "\n"
 		}
 	case errors.As(err, &missing) && r.conn.link.Alive():

@@ -159,7 +159,7 @@ func TestShells(t *testing.T) {
 		}
 		word := newWord()
 		cmd := exec.Command(path, append(args, commandLine("", word, linesOf(script), false))...)
-		cmd.Stdin = strings.NewReader("password that nobody asked for\n" + input(word, script) + "rest")
+		cmd.Stdin = strings.NewReader("password that nobody asked for\n" + preamble(word, script) + "rest")
 		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir()}
 		out := newOutput(word)
 		cmd.Stdout = out
@@ -167,6 +167,14 @@ func TestShells(t *testing.T) {
 		cmd.Stderr = &stderr
 		if err := cmd.Run(); err != nil || out.text() != "it's 2 ! back \\ %\nrest" {
 			t.Errorf("%s: got %q, %v, %s", shell, out.text(), err, stderr.String())
+		}
+		// A short script is part of the command line, and has no input.
+		cmd = exec.Command(path, append(args, shortLine("", word, script))...)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + t.TempDir()}
+		out = newOutput(word)
+		cmd.Stdout = out
+		if err := cmd.Run(); err != nil || out.text() != "it's 2 ! back \\ %\n" {
+			t.Errorf("%s, short: got %q, %v", shell, out.text(), err)
 		}
 	}
 }
@@ -299,7 +307,7 @@ func TestSessionRefusedForAMoment(t *testing.T) {
 	m.knows(t, s.address(), s.host.PublicKey())
 	c := m.mustDial(t, hostOf(s))
 	begun, stdout := io.Pipe()
-	first, err := c.open(t.Context())
+	first, _, err := c.session(t.Context(), make(chan struct{}, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

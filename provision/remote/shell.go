@@ -2,6 +2,7 @@ package remote
 
 import (
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -25,6 +26,22 @@ const loader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 	`while [ "$_n" -gt 0 ]; do IFS= read -r _l || exit 125; _s=$_s$_l$_r; _n=$((_n-1)); done; ` +
 	`shift 2; [ "$_e" = 1 ] && exec </dev/null; unset _l _n _e _r; eval "$_s"`
 
+// shortLoader is the loader for a short script without a password and without input. The script is the
+// argument $1, in base64, which no shell changes: sshd accepts no input before it has begun to run a
+// command, so that a script that is sent after it comes a round trip later. Scripts have no secrets in them.
+const shortLoader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; DEBIAN_FRONTEND=noninteractive; ` +
+	`TOOLKIT_RUN=$0; export LC_ALL PATH DEBIAN_FRONTEND TOOLKIT_RUN; umask 022; cd /; ` +
+	`echo "$0"; echo "$0" >&2; _s=$(printf %s "$1" | base64 -d) || exit 125; shift; exec </dev/null; eval "$_s"`
+
+// mostShort bounds such a script, in bytes: some shells have short words.
+const mostShort = 8 << 10
+
+// shortLine is commandLine for a short script.
+func shortLine(as, word, script string) string {
+	return fmt.Sprintf("exec env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin %s/bin/sh -c '%s' %s %s",
+		as, shortLoader, word, base64.StdEncoding.EncodeToString([]byte(script)))
+}
+
 // commandLine returns what sshd must run; as is the prefix that changes the user, if any.
 func commandLine(as, word string, lines int, noInput bool) string {
 	empty := 0
@@ -35,8 +52,8 @@ func commandLine(as, word string, lines int, noInput bool) string {
 		as, loader, word, lines, empty)
 }
 
-// input returns what the loader reads, up to where the command's own input begins.
-func input(word, script string) string { return word + "\n" + script + "\n" }
+// preamble returns what the loader reads, up to where the command's own input begins.
+func preamble(word, script string) string { return word + "\n" + script + "\n" }
 
 func linesOf(script string) int { return strings.Count(script, "\n") + 1 }
 

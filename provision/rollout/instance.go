@@ -127,7 +127,7 @@ func (i *Instance) token(ctx context.Context, h host.Host) (string, error) {
 
 // running reports whether the daemon is up.
 func (i *Instance) running(ctx context.Context, h host.Host) (bool, error) {
-	s, err := service.StatusOf(ctx, h, i.Program.Program)
+	s, err := service.LastStatus(ctx, h, i.Program.Program)
 	return s.Running(), err
 }
 

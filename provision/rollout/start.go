@@ -88,7 +88,7 @@ type restarting struct {
 }
 
 func (r *restarting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	now, err := service.StatusOf(ctx, h, r.i.Program.Program)
+	now, err := service.LastStatus(ctx, h, r.i.Program.Program)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (i *Instance) accepted(binary func() string) step.Proof {
 // crashed is the step that removes the mark from a crashed release before another is made current.
 func (i *Instance) crashed() step.Wish {
 	return i.Release.Folder.Unhealthy(func(ctx context.Context, h host.Host) (bool, error) {
-		s, err := service.StatusOf(ctx, h, i.Program.Program)
+		s, err := service.LastStatus(ctx, h, i.Program.Program)
 		return s.Crashed(), err
 	})
 }
@@ -143,7 +143,7 @@ func (i *Instance) Push() []step.Step {
 // They depend on the state of the host: settings may exist before a daemon does.
 func (i *Instance) PushSettings(ctx context.Context, h host.Host) ([]step.Step, error) {
 	steps := i.Settings()
-	now, err := service.StatusOf(ctx, h, i.Program.Program)
+	now, err := service.LastStatus(ctx, h, i.Program.Program)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ done
 // unit returns the unit of the host's cron, "" for none, and whether it is active and
 // enabled.
 func unit(ctx context.Context, h host.Host) (name string, active, enabled bool, err error) {
-	out, err := h.Run(ctx, host.Command{Script: findCron})
+	out, err := h.Run(ctx, host.Command{Script: findCron, Look: true})
 	if err != nil {
 		return "", false, false, fmt.Errorf("cron: %w", err)
 	}

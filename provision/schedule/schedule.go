@@ -109,7 +109,7 @@ func (s *Schedule) Next(ctx context.Context, h host.Host) (string, error) {
 	if err != nil || s.Kind == None {
 		return "", nil // a crontab may express what systemd cannot
 	}
-	out, err := h.Run(ctx, host.Command{Script: "systemd-analyze calendar --iterations=1 " + host.Quote(expression), OK: []int{1, 127}})
+	out, err := h.Run(ctx, host.Command{Script: "systemd-analyze calendar --iterations=1 " + host.Quote(expression), OK: []int{1, 127}, Look: true})
 	if err != nil {
 		return "", err
 	}

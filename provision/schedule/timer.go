@@ -96,7 +96,7 @@ func (s *Schedule) register(ctx context.Context, h host.Host) error {
 	for i, w := range words {
 		words[i] = host.Quote(w)
 	}
-	out, err := h.Run(ctx, host.Command{Script: strings.Join(words, " "), Root: true, OK: []int{noProgram}})
+	out, err := h.Run(ctx, host.Command{Script: strings.Join(words, " "), Root: true, OK: []int{noProgram}, Look: true})
 	if err == nil && out.Code == noProgram {
 		return fmt.Errorf("%s does not exist\nhint: go tool mage deploy", s.Binary)
 	}

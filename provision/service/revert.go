@@ -118,7 +118,7 @@ func (r *Revert) Disarm(ctx context.Context, h host.Host) error {
 // Confirm is the late step after which the host keeps what runs.
 func (r *Revert) Confirm() step.Wish {
 	return step.NewWish("service: confirm", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		s, err := StatusOf(ctx, h, r.Program)
+		s, err := LastStatus(ctx, h, r.Program)
 		if err != nil || !s.Unconfirmed && s.WentBack == "" {
 			return nil, err
 		}

@@ -108,7 +108,7 @@ func (d *Daemon) expect(n need) need {
 // lacks compares what runs with what is on the disk.
 func (d *Daemon) lacks(ctx context.Context, h host.Host) (need, error) {
 	p := d.program()
-	s, err := StatusOf(ctx, h, p)
+	s, err := LastStatus(ctx, h, p)
 	switch {
 	case err != nil:
 		return need{}, err
@@ -173,7 +173,7 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 	group(ofDaemon, append(unitFiles(d.program().Service()), d.Read...))
 	group(ofSocket, unitFiles(d.program().Socket()))
 	group(ofReload, append([]string{settings.TokensFile}, settings.Reread...))
-	out, err := h.Run(ctx, host.Command{Root: true, Script: script})
+	out, err := h.Run(ctx, host.Command{Root: true, Script: script, Look: true})
 	if err != nil {
 		return nil, fmt.Errorf("look at the daemon's files: %w", err)
 	}

@@ -177,10 +177,21 @@ pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
 // StatusOf queries a host for the status of a program's daemon. One that is not installed has
 // a status too.
 func StatusOf(ctx context.Context, h host.Host, p systemd.Program) (Status, error) {
+	return statusOf(ctx, h, p, host.Command{Watch: true})
+}
+
+// LastStatus is StatusOf for those who need not know what has happened by itself since the host was last
+// asked or changed.
+func LastStatus(ctx context.Context, h host.Host, p systemd.Program) (Status, error) {
+	return statusOf(ctx, h, p, host.Command{Look: true})
+}
+
+func statusOf(ctx context.Context, h host.Host, p systemd.Program, how host.Command) (Status, error) {
 	var s Status
 	for _, script := range []string{statusScript, oldStatusScript} {
 		script = fmt.Sprintf("n=%s u=%s s=%s r=%s b=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket()), host.Quote(p.RevertScript()), host.Quote(wentBackPath(p))) + script
-		out, err := h.Run(ctx, host.Command{Root: true, Script: script, OK: []int{1}})
+		how.Root, how.Script, how.OK = true, script, []int{1}
+		out, err := h.Run(ctx, how)
 		if err != nil {
 			return Status{}, fmt.Errorf("ask systemd: %w", err)
 		}

@@ -38,8 +38,7 @@ func dial(h host.Host, url, token string) (*daemon, error) {
 		return nil, errNoTunnel
 	}
 	transport := &http.Transport{
-		DialContext:       through.DialContext,
-		DisableKeepAlives: true,
+		DialContext: through.DialContext,
 		// The tunnel ends on the host itself, whose identity SSH has verified; the daemon's
 		// certificate is issued for the name by which callers know it.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},

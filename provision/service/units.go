@@ -174,7 +174,7 @@ const (
 
 // compareUnits has the program compare its units with the host's. there is false if it is missing.
 func (u *Units) compareUnits(ctx context.Context, h host.Host) (differs bool, diff string, there bool, err error) {
-	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}})
+	out, err := h.Run(ctx, host.Command{Root: true, Script: u.command("--dry-run", "--json"), OK: []int{wouldChange, noProgram}, Look: true})
 	if err != nil {
 		return false, "", true, u.said(err)
 	}

@@ -208,7 +208,7 @@ func (f *Files) Accepted(program func() string, user string) step.Proof {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		script := fmt.Sprintf("%s config check --config %s", host.Quote(program()), host.Quote(f.file(f.Program.Config()).Path))
-		_, err := h.Run(ctx, host.Command{User: user, Script: script})
+		_, err := h.Run(ctx, host.Command{User: user, Script: script, Look: true})
 		var failed *host.CommandError
 		if errors.As(err, &failed) {
 			said := strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr+failed.Output.Stdout), f.Program.Name+": ")

@@ -157,5 +157,5 @@ func (h onHost) run(ctx context.Context, input string, args ...string) (host.Out
 		words = append(words, host.Quote(a))
 	}
 	script := "read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec " + strings.Join(words, " ")
-	return h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(h.token + "\n" + input))})
+	return h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(h.token + "\n" + input)), Watch: true})
 }
