@@ -212,7 +212,8 @@ type Limits struct {
 	BodyTimeout time.Duration `yaml:"body_timeout"`
 	// HeldBytes bounds the bodies in memory of all requests together; a stream counts as
 	// 4 MiB, and a body that grows counts twice for a moment. Calls beyond it get 503
-	// overloaded. 0, or twice body_bytes or more. Default 0: four times body_bytes, and at
+	// overloaded, and so do those of one token, or from one other machine, beyond three times
+	// what is then left for all others: three quarters of it, if no others call. 0, or twice body_bytes or more. Default 0: four times body_bytes, and at
 	// least 256 MiB.
 	HeldBytes Size `yaml:"held_bytes"`
 	// FilterBytes is how much memory of this machine a growing filter may take: one of the kinds
@@ -226,7 +227,8 @@ type Limits struct {
 	CompressBytes Size `yaml:"compress_bytes"`
 	// Connections is how many may be open at once; a further one is answered 503 and closed.
 	// The process needs a file descriptor for each; if it may not have that many, the limit is
-	// three quarters of those that it may have. 0: no limit. Default 10000.
+	// three quarters of those that it may have. At most half as many calls of one token run at
+	// once. 0: no limit. Default 10000.
 	Connections int `yaml:"connections"`
 	// ConnectionsPerAddress is how many of them one address may have (for IPv6, a network of
 	// 64 bits). Connections from this machine are not bound by it. Default 0: half of

@@ -196,7 +196,8 @@ type Limits struct {
 	// BodyTimeout is how long a caller may pause while it sends a body, and while it reads an
 	// answer. Default 30s.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
-	// Connections is how many may be open at once; 0: no limit. Default 1000.
+	// Connections is how many may be open at once; at most half as many calls of one token run at
+	// once. 0: no limit. Default 1000.
 	Connections int `yaml:"connections"`
 }
 

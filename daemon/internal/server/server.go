@@ -117,6 +117,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		},
 		Authenticate: d.secrets.tokens.Authenticate(),
 		AllowedHosts: cfg.Auth.AllowedHosts,
+		Connections:  httpserver.Connections(cfg.Limits.Connections),
 
 		ProtectMetrics: cfg.Auth.ProtectMetrics,
 		Defaults:       cfg.Defaults(),

@@ -49,6 +49,7 @@ type Options struct {
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
 	AllowedHosts []string
+	Connections  int // that may be open, of which the calls of one token take half; 0: no limit
 	Log          *slog.Logger
 	Registry     *prometheus.Registry
 }
@@ -72,7 +73,7 @@ func New(o Options) *Master {
 		Options: o, mux: http.NewServeMux(),
 		access: access.New(access.Options{
 			Program: "uridownloader", Includes: map[string][]string{ScopeAdmin: {ScopeRead, ScopeSubmit}, ScopeSubmit: {ScopeRead}},
-			Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Log,
+			Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Connections: o.Connections, Log: o.Log,
 		}, registry),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "Calls by what they match and status."}, []string{"path", "code"}),
 		uris:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "uris_total", Help: "URIs that came in: added, seen (by the job's filter), known (to the job) or refused."}, []string{"outcome"}),
@@ -143,7 +144,16 @@ func (m *Master) admit(scope, path string, do action) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w, m: m}
-		err := m.admitted(scope, path, r)
+		if r.Body != http.NoBody {
+			// If no action reads it, net/http does, before the answer goes out: half of the time is for that.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(m.BodyTimeout / 2)) // see timedBody
+		}
+		token, err := m.admitted(scope, path, r)
+		if err == nil && token != "" {
+			if err = m.access.Enter(token); err == nil {
+				defer m.access.Leave(token)
+			}
+		}
 		if err == nil {
 			err = do(rec, r)
 		}
@@ -158,16 +168,17 @@ func (m *Master) admit(scope, path string, do action) http.HandlerFunc {
 	}
 }
 
-func (m *Master) admitted(scope, path string, r *http.Request) error {
+// admitted returns the name of the token, "" if none is needed.
+func (m *Master) admitted(scope, path string, r *http.Request) (token string, err error) {
 	if err := m.access.Page(r); err != nil || scope == "" || !m.access.AsksTokens() {
-		return err
+		return "", err
 	}
 	call := access.Call{Request: r, Path: path, Scope: scope}
-	_, present, err := m.access.Header(call)
+	token, present, err := m.access.Header(call)
 	if err == nil && !present {
-		return m.access.NoToken(call, "send Authorization: Bearer and a token")
+		return "", m.access.NoToken(call, "send Authorization: Bearer and a token")
 	}
-	return err
+	return token, err
 }
 
 // recorder notes whether an answer has begun, and limits the time for each piece of it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -256,6 +257,8 @@ func TestTokens(t *testing.T) {
 	} {
 		r.want(401, "unauthorized", c.method, c.path, c.body)
 		r.want(401, "unauthorized", c.method, c.path, c.body, "Authorization", "Bearer nobody")
+		r.want(401, "unauthorized", c.method, c.path, c.body, "Authorization", "")
+		r.want(401, "unauthorized", c.method, c.path, c.body, "Authorization", "  ")
 		for _, scope := range []string{ScopeRead, ScopeSubmit, ScopeAdmin} {
 			status, _ := r.do(c.method, c.path, c.body, "Authorization", "Bearer "+scope)
 			if allowed := strings.Contains(c.scopes, scope); allowed != (status != 403) || status == 401 {
@@ -267,6 +270,60 @@ func TestTokens(t *testing.T) {
 	r.want(200, "ready", "GET", "/readyz", "")
 	r.want(200, "uridownloader_requests_total", "GET", "/metrics", "")
 	r.want(200, "/api/v1/jobs", "GET", "/", "")
+}
+
+// One token's lists that do not end leave room for calls of other tokens.
+func TestOneTokenLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		o.Connections = 8
+		o.Authenticate = func(secret string) (string, []string, bool) { return secret, []string{ScopeSubmit}, secret != "" }
+	})
+	r.want(201, "", "POST", "/api/v1/jobs", "name: a", "Authorization", "Bearer one")
+	for range 4 {
+		r.unfinished("Authorization: Bearer one\r\n")
+	}
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		status, text := r.do("GET", "/api/v1/jobs", "", "Authorization", "Bearer one")
+		if status == 503 && strings.Contains(text, "half of limits.connections") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a call beyond the share: %d %s", status, text)
+		}
+	}
+	r.want(200, "", "GET", "/api/v1/jobs", "", "Authorization", "Bearer two")
+}
+
+// A call that is refused before its body has come is answered, and its connection does not stay.
+func TestARefusedBodyIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		o.BodyTimeout = 2 * time.Second
+		o.Authenticate = func(string) (string, []string, bool) { return "", nil, false }
+	})
+	answer := make([]byte, len("HTTP/1.1 401"))
+	if _, err := io.ReadFull(r.unfinished(""), answer); err != nil || !strings.HasSuffix(string(answer), " 401") {
+		t.Errorf("%q %v", answer, err)
+	}
+}
+
+// unfinished sends a list of URIs without its end, and returns the connection.
+func (r *rig) unfinished(header string) net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		r.t.Fatal(err)
+	}
+	_, err = io.WriteString(conn, "POST /api/v1/jobs/a/uris HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n"+header+"\r\n13\r\nhttp://a.example/\r\n\r\n")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return conn
 }
 
 // Many callers add the same URIs to two jobs with one filter: each URI becomes one task.

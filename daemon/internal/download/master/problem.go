@@ -38,7 +38,7 @@ func codes() map[string]problemdetail.Meaning {
 		CodeDamaged:       {Status: http.StatusInternalServerError, Title: "What is stored is damaged."},
 
 		problemdetail.StoreUnavailable: {Status: http.StatusServiceUnavailable, Title: "The store or the filter cannot be reached at present."},
-		problemdetail.Overloaded:       {Status: http.StatusServiceUnavailable, Title: "Too many connections are open; try again."},
+		problemdetail.Overloaded:       {Status: http.StatusServiceUnavailable, Title: "Too many connections are open, or too many calls run; try again."},
 	})
 	return all
 }

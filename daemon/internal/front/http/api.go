@@ -53,6 +53,9 @@ type Options struct {
 	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
 	// tokens may have in Host and Origin. Others are refused if Authenticate is nil.
 	AllowedHosts []string
+	// Connections is how many the program may have open, of which the calls of one token take
+	// half at most. 0: no limit.
+	Connections int
 	// Defaults are the parameters of a filter whose PUT omits them. Default: those of the
 	// settings.
 	Defaults configs.Defaults
@@ -84,9 +87,10 @@ type Limits struct {
 	// HeldBytes bounds the bodies in memory of all requests together. A stream counts as
 	// 4 MiB; a growing body counts briefly with its old and its new buffer. Beyond it,
 	// requests get 503 overloaded. The other memory of a request (its unescaped items,
-	// its answer) is at most about twice its body. If tokens are required, bodies
-	// without an Authorization header have at most 64 KiB, with a separate bound for
-	// all of them.
+	// its answer) is at most about twice its body. The calls of one token, and those from one
+	// other machine, get at most three times what is then left for others. If tokens are
+	// required, bodies without an Authorization header have at most 64 KiB, with a separate
+	// bound for all of them.
 	// Default: four times BodyBytes, and 256 MiB at least.
 	HeldBytes int64
 	// SpoolBytes bounds the answers that wait on disk, of all streams together. Beyond
@@ -118,8 +122,8 @@ type Server struct {
 	calls       callPool
 	unzippers   sync.Pool        // of *gzip.Reader
 	codings     []*coding.Coding // of answers
-	held        *budget.Budget   // bytes of bodies in memory
-	anonymous   *budget.Budget   // the same for bodies without an Authorization header
+	held        *budget.Shared   // bytes of bodies in memory
+	anonymous   *budget.Shared   // the same for bodies without an Authorization header
 	spool       *spool.Folder
 	draining    atomic.Bool
 	header      sharedHeader
@@ -133,16 +137,16 @@ func New(o Options) *Server {
 		backup: o.Backup,
 		log:    o.Logger,
 		limits: o.Limits,
-		access: access.New(access.Options{Program: "urifilter", Includes: scopeIncludes(), Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Log: o.Logger},
+		access: access.New(access.Options{Program: "urifilter", Includes: scopeIncludes(), Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Connections: o.Connections, Log: o.Logger},
 			prometheus.WrapRegistererWithPrefix("urifilter_", o.Registry)),
 
 		defaults: o.Defaults,
 		version:  o.Version,
 		errors:   problem.ByCode(),
 		codings:  coding.All(),
-		held:     budget.New(o.Limits.HeldBytes),
+		held:     budget.NewShared(o.Limits.HeldBytes),
 
-		anonymous: budget.New(anonymousHeld),
+		anonymous: budget.NewShared(anonymousHeld),
 		spool:     spool.NewFolder(o.TempDir, o.Limits.SpoolBytes),
 		header:    newSharedHeader(),
 	}
@@ -223,7 +227,7 @@ func (s *Server) Held() (bodies, answers int64) {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	anonymous := s.access.AsksTokens() && r.Header["Authorization"] == nil
+	anonymous := s.access.Anonymous(r)
 	c := s.calls.get(r.ContentLength, anonymous)
 	c.begin(s, w, r, anonymous)
 	defer c.end()

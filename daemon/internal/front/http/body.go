@@ -265,7 +265,7 @@ func (c *call) growBody(size int64) error {
 
 // hold takes n bytes of the budget for bodies, until the call ends or releases them.
 func (c *call) hold(n int64) bool {
-	if !c.budget.Take(n) {
+	if !c.budget.Take(c.holder, n, c.held) {
 		return false
 	}
 	c.held += n
@@ -273,13 +273,13 @@ func (c *call) hold(n int64) bool {
 }
 
 func (c *call) release(n int64) {
-	c.budget.Give(n)
+	c.budget.Give(c.holder, n)
 	c.held -= n
 }
 
 func (c *call) overloaded() error {
 	if c.admitted {
-		return &problem.Error{Code: problem.Overloaded}
+		return &problem.Error{Code: problem.Overloaded, Detail: "bodies have limits.held_bytes of memory, those of one token or address three quarters of it at most"}
 	}
 	return &problem.Error{Code: problem.Overloaded, Detail: "too many bodies come without an Authorization header: send the token in one"}
 }

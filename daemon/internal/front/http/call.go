@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 )
 
@@ -45,8 +46,9 @@ type call struct {
 	name  string // {name} in the path
 	who   string // name of the token
 
-	admitted  bool // by the Authorization header, or because no tokens are required
-	anonymous bool // tokens are required, and there is no Authorization header
+	admitted  bool   // by the Authorization header, or because no tokens are required
+	anonymous bool   // tokens are required, and there is no Authorization header: [access.Guard.Anonymous]
+	running   string // the token among whose running calls it counts; "": none
 
 	acted string // the audited action of an admitted call; "": none
 	code  string // of the error in the answer
@@ -54,7 +56,8 @@ type call struct {
 	start  time.Time
 	status int            // answered; 0: not yet
 	sent   int64          // bytes of the answer
-	budget *budget.Budget // for bodies: Server.held, or Server.anonymous until the token is checked
+	budget *budget.Shared // for bodies: Server.held, or Server.anonymous
+	holder budget.Holder  // for whom it is taken
 	held   int64          // taken from budget
 
 	body body
@@ -73,6 +76,7 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	if anonymous {
 		c.budget = s.anonymous
 	}
+	c.holder, c.running = budget.Holder{Address: caller.ElsewhereOfRemote(r.RemoteAddr)}, ""
 	c.rc = http.NewResponseController(w)
 	c.start = time.Now()
 	c.route, c.name = s.match(r.URL.Path)
@@ -104,6 +108,7 @@ func (c *call) serve() error {
 	if !c.admitted && !act.tokenInBody {
 		return c.admit("", act.scope)
 	}
+	c.holder.Token = c.who
 	c.acted = act.audit
 	return act.do(c)
 }
@@ -112,13 +117,26 @@ func (c *call) serve() error {
 // there is none.
 func (c *call) authenticateHeader(scope string) (present bool, err error) {
 	c.who, present, err = c.s.access.Header(c.asking(scope))
-	return present, err
+	return present, c.enter(err)
 }
 
 // admit checks that secret is a token with the scope.
 func (c *call) admit(secret, scope string) (err error) {
 	c.who, err = c.s.access.Token(c.asking(scope), secret)
-	return err
+	return c.enter(err)
+}
+
+// enter counts the call among those of its token, unless err refuses it, it is counted, or it has
+// no body with which it could last.
+func (c *call) enter(err error) error {
+	if err != nil || c.who == "" || c.running != "" || c.method() == http.MethodGet {
+		return err
+	}
+	if err := c.s.access.Enter(c.who); err != nil {
+		return err
+	}
+	c.running = c.who
+	return nil
 }
 
 func (c *call) asking(scope string) access.Call {
@@ -139,6 +157,9 @@ func (c *call) end() {
 	p := recover()
 	c.body.close()
 	c.release(c.held)
+	if c.running != "" {
+		c.s.access.Leave(c.running)
+	}
 	if p != nil && p != http.ErrAbortHandler {
 		c.s.log.Error("panic in a request", "path", c.route.path, "err", p, "stack", string(debug.Stack()))
 		if c.status == 0 {

@@ -3,6 +3,8 @@ package http
 import (
 	"maps"
 	"slices"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/budget"
 )
 
 // Internals for the tests of package api_test.
@@ -27,5 +29,8 @@ func (s *Server) Routes() map[string][]string {
 
 // TakeAnonymous takes n bytes of the memory for bodies that come without a header.
 func (s *Server) TakeAnonymous(n int64) (give func(), ok bool) {
-	return func() { s.anonymous.Give(n) }, s.anonymous.Take(n)
+	return func() { s.anonymous.Give(budget.Holder{}, n) }, s.anonymous.Take(budget.Holder{}, n, 0)
 }
+
+// HeldAnonymous returns what bodies that come without a header hold.
+func (s *Server) HeldAnonymous() int64 { return s.anonymous.Used() }

@@ -22,7 +22,7 @@ func strangers(t *testing.T) map[string]string {
 	const head = "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\n"
 	spaces := strings.Repeat(" ", strangersBody-1)
 	length := fmt.Sprintf("Content-Length: %d\r\n", strangersBody)
-	return map[string]string{
+	all := map[string]string{
 		"body without its last byte":     head + length + "\r\n" + spaces,
 		"promise of a body":              head + length + "\r\n",
 		"promise of a small body":        head + "Content-Length: 65536\r\n\r\n",
@@ -35,6 +35,10 @@ func strangers(t *testing.T) map[string]string {
 		"answers that nobody reads":      strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
 		"body of a call that reads none": "PUT /api/v1/filters/x HTTP/1.1\r\nHost: localhost\r\n" + length + "\r\n" + spaces,
 	}
+	for what, lines := range map[string]string{"empty": "Authorization:\r\n", "blank": "Authorization: \t \r\n", "twice empty": "Authorization:\r\nAuthorization: \r\n"} {
+		all["gzip under a header that is "+what] = head + lines + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n" + unfinished(t, spaces[:1000])
+	}
+	return all
 }
 
 // unfinished is gzip of text without its end.

@@ -1,6 +1,7 @@
 // Package access decides which calls are admitted: those whose token has the scope that they
 // need, or, if no tokens are required, those that do not come from a web page of another site.
-// Refusals are logged and counted; an address that sends many wrong tokens is told to stop.
+// Refusals are logged and counted; an address that sends many wrong tokens is told to stop, and
+// a token gets no more than half of the calls that can run at once.
 //
 // It reads no bodies and stores no tokens: the caller's Authenticate knows those.
 package access
@@ -15,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
@@ -30,6 +32,9 @@ type Options struct {
 	// AllowedHosts are names, besides localhost and loopback addresses, that calls without
 	// tokens may have in Host and Origin.
 	AllowedHosts []string
+	// Connections is how many the program may have open: calls of one token that run at once may
+	// be half as many. 0: no limit.
+	Connections int
 	// Log gets a line for each call that is refused for its token. Required.
 	Log *slog.Logger
 }
@@ -41,11 +46,15 @@ type Guard struct {
 	authenticate func(secret string) (name string, scopes []string, ok bool)
 	allowedHosts []string
 	refusals     *refusals
+	running      running
 }
 
 // New makes a Guard and registers its metric, refused_tokens_total.
 func New(o Options, registry prometheus.Registerer) *Guard {
-	return &Guard{realm: `Bearer realm="` + o.Program + `"`, includes: o.Includes, authenticate: o.Authenticate, allowedHosts: o.AllowedHosts, refusals: newRefusals(o.Log, registry)}
+	return &Guard{
+		realm: `Bearer realm="` + o.Program + `"`, includes: o.Includes, authenticate: o.Authenticate, allowedHosts: o.AllowedHosts,
+		refusals: newRefusals(o.Log, registry), running: running{most: (o.Connections + 1) / 2, of: map[string]int{}},
+	}
 }
 
 // AsksTokens reports whether calls need a token.
@@ -58,15 +67,38 @@ type Call struct {
 	Scope   string // the scope that it needs
 }
 
+// credentials returns the value of the Authorization header; "" if there is none, or none that
+// says anything. sentTwice: there are several, and a proxy might have looked at another one.
+func credentials(r *http.Request) (value string, sentTwice bool) {
+	for _, v := range r.Header["Authorization"] {
+		if v = strings.TrimSpace(v); v != "" {
+			value, sentTwice = v, value != ""
+		}
+		if sentTwice {
+			break
+		}
+	}
+	return value, sentTwice
+}
+
+// Anonymous reports whether a token is required and the request's header has none: whatever else
+// it sends is a stranger's until a token in it is checked. Header then finds none, too.
+func (g *Guard) Anonymous(r *http.Request) bool {
+	value, _ := credentials(r)
+	return g.AsksTokens() && value == ""
+}
+
 // Header admits a call by its Authorization header; present is false if there is none. It returns
 // the name of the token even if the token lacks the scope.
 func (g *Guard) Header(c Call) (name string, present bool, err error) {
-	value := c.Request.Header.Get("Authorization")
-	if value == "" {
-		return "", false, nil
-	}
+	value, sentTwice := credentials(c.Request)
 	scheme, secret, _ := strings.Cut(value, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	switch {
+	case value == "":
+		return "", false, nil
+	case sentTwice:
+		return "", true, g.refuse(c, "", g.unauthorized("Authorization: is sent twice; want it once, with Bearer and a token", ""), refusedScheme)
+	case !strings.EqualFold(scheme, "Bearer"):
 		return "", true, g.refuse(c, "", g.unauthorized("Authorization: want Bearer and a token", ""), refusedScheme)
 	}
 	name, err = g.Token(c, strings.TrimSpace(secret))
@@ -111,7 +143,7 @@ func (g *Guard) unauthorized(detail, params string) error {
 
 // wrongToken returns the error for an unknown token: 401, or 429 for a caller that keeps trying.
 func (g *Guard) wrongToken(c Call) error {
-	ok, wait := g.refusals.wrong.allow(addressOf(c.Request.RemoteAddr), time.Now())
+	ok, wait := g.refusals.wrong.allow(caller.OfRemote(c.Request.RemoteAddr), time.Now())
 	if ok {
 		return g.unauthorized("the token is not known", `, error="invalid_token"`)
 	}

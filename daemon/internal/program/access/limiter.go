@@ -47,18 +47,3 @@ func (l *limiter) allow(addr netip.Addr, now time.Time) (ok bool, wait time.Dura
 func (l *limiter) slotOf(addr netip.Addr) uint64 {
 	return maphash.Comparable(l.seed, addr) % limiterSlots
 }
-
-// addressOf returns the key that tells callers apart: their address, for IPv6 the /64 network,
-// as one caller has all of it. All callers over Unix sockets share one key.
-func addressOf(remote string) netip.Addr {
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		network, _ := addr.Prefix(64) // an IPv6 address has 128 bits
-		return network.Addr()
-	}
-	return addr
-}

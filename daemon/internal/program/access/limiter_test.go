@@ -27,14 +27,3 @@ func TestLimiter(t *testing.T) {
 		}
 	}
 }
-
-func TestAddressOf(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1:2]:80": "2001:db8::", "[fe80::1%eth0]:80": "fe80::",
-		"@": "invalid IP", "": "invalid IP",
-	} {
-		if got := addressOf(remote).String(); got != want {
-			t.Errorf("%q: got %s, want %s", remote, got, want)
-		}
-	}
-}

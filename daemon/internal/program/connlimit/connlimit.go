@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
 )
 
 const (
@@ -125,15 +127,7 @@ func boundBy(a net.Addr) netip.Addr {
 	if !ok {
 		return netip.Addr{}
 	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	switch {
-	case addr.IsLoopback():
-		return netip.Addr{}
-	case addr.Is6():
-		network, _ := addr.Prefix(64) // an IPv6 address has 128 bits
-		return network.Addr()
-	}
-	return addr
+	return caller.Elsewhere(tcp.AddrPort().Addr())
 }
 
 // admit counts a connection, or names the limit that it exceeds.

@@ -114,12 +114,20 @@ func (s *Server) Handle(h Handling) {
 	}
 }
 
+// Connections returns how many of those that the settings want (0: no limit) may be open: three
+// quarters of the files that the process may have open at most.
+func Connections(want int) int {
+	if most := openFiles() / 4 * 3; most > 0 && want > most {
+		return most
+	}
+	return want
+}
+
 func (s *Server) connections(h Handling) connlimit.Options {
-	all := h.Connections
-	if most := openFiles() / 4 * 3; most > 0 && all > most {
+	all := Connections(h.Connections)
+	if all != h.Connections {
 		s.opt.Log.Warn("the process may not have so many files open as limits.connections asks for; raise LimitNOFILE of the service, or ulimit -n",
-			"limits.connections", all, "limit", most)
-		all = most
+			"limits.connections", h.Connections, "limit", all)
 	}
 	perAddress := h.PerAddress
 	if perAddress == 0 {
