@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
@@ -67,6 +68,29 @@ func TestExitCodes(t *testing.T) {
 }
 
 // A newcomer finds an example in the help of every command.
+// TestOneNameForTheFilter: a filter that is asked is named by --filter in every command.
+func TestOneNameForTheFilter(t *testing.T) {
+	asking := 0
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name == "filter" && strings.Contains(f.Usage, "URIFILTER_FILTER") {
+				asking++
+			}
+			if f.Name == "type" || strings.Contains(f.Usage, "URIFILTER_TYPE") || strings.Contains(c.Example, "--type") {
+				t.Errorf("%s: --%s: %s", c.CommandPath(), f.Name, f.Usage)
+			}
+		})
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRootCommand())
+	if asking < 7 { // filter, check, forget, reserve, commit, release, near
+		t.Errorf("%d commands ask a filter", asking)
+	}
+}
+
 func TestEveryCommandHasAnExample(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {

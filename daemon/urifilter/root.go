@@ -44,7 +44,7 @@ number of the signal); "service" has two more.`,
   urifilter serve --data-dir ./data
 
   # which of these lines are new?
-  urifilter filter --type uri_generator links.txt`,
+  urifilter filter --filter uri_generator links.txt`,
 	},
 		&cobra.Group{ID: groupFilter, Title: "Ask a daemon:"},
 		&cobra.Group{ID: groupDaemon, Title: "Run a daemon:"},

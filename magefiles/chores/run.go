@@ -152,7 +152,7 @@ func filterCalls(at, server string) string {
 	return fmt.Sprintf(`
   curl -d '{"filter_typeid":1,"uri_list":["https://www.baidu.com/","http://www.2cto.com","https://www.baidu.com/"]}' %[1]s/api/v1/filter
 
-  printf 'http://a.example/\nhttp://b.example/\nhttp://a.example/\n' | %[2]s filter --type uri_generator%[3]s
+  printf 'http://a.example/\nhttp://b.example/\nhttp://a.example/\n' | %[2]s filter --filter uri_generator%[3]s
 
 The first run of each prints two items, a second run none: they have been seen.
 `, at, filepath.ToSlash(filterProgram().binary()), server)

@@ -45,9 +45,9 @@ func openFilter(ctx context.Context, dir string, s Setting, options []client.Opt
 		_ = remote.Close()
 		hint := "is a urifilter daemon running there? `urifilter ping` asks it; start one with `urifilter serve`"
 		if errors.As(err, new(*seen.UnknownError)) {
-			hint = "`urifilter filters list` shows which filters it has; name one with --type"
+			hint = "`urifilter filters list` shows which filters it has; name one with --filter"
 		}
-		return filter{}, nil, fmt.Errorf("--filter %s: %w\nhint: %s", s.FilterURL, err, hint)
+		return filter{}, nil, fmt.Errorf("--server %s: %w\nhint: %s", s.FilterURL, err, hint)
 	}
 	return filter{remote, s.FilterType}, remote, nil
 }

@@ -216,6 +216,12 @@ func (e *Engine) Filters() []*Filter {
 	return all
 }
 
+// Listed reports whether the settings list a filter: the next start makes it if it is not there.
+func (e *Engine) Listed(name string) bool {
+	_, listed := e.fixed[name]
+	return listed
+}
+
 // Drop forgets a filter and all its items. Its running batches may still succeed. The
 // data of a filter in quarantine are moved away instead.
 func (e *Engine) Drop(ctx context.Context, name string) error {
@@ -248,6 +254,10 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	e.mu.Lock()
 	e.remove(f)
 	e.mu.Unlock()
+	if e.Listed(f.Name) {
+		e.log.Warn("filter dropped; the settings list it, so that the next start makes it again, empty", "filter", f.Name, "id", f.ID)
+		return nil
+	}
 	e.log.Info("filter dropped", "filter", f.Name, "id", f.ID)
 	return nil
 }

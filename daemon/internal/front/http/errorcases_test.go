@@ -91,7 +91,7 @@ func errorCases() map[string]errorCase {
 		"filter twice in query":   {code: "invalid_parameter", status: 400, call: apitest.Lines("?filter_typeid=1&filter_typeid=2", "a\n")},
 		"bad query":               {code: "invalid_parameter", status: 400, call: apitest.Lines("?filter_typeid=%zz", "a\n")},
 		"expire twice in query":   {code: "invalid_parameter", status: 400, call: apitest.Lines("?filter_typeid=1&expire=1&expire=1", "a\n")},
-		"drop without confirm":    {code: "confirm_required", status: 400, detail: "?confirm=uri", call: apitest.Request("DELETE", "/api/v1/filters/uri", "")},
+		"drop without confirm":    {code: "confirm_required", status: 400, detail: "all items of the filter will be forgotten, and the next start makes it again, empty, as the settings list it; if that is meant, add ?confirm=uri", call: apitest.Request("DELETE", "/api/v1/filters/uri", "")},
 		"drop confirmed by id":    {code: "confirm_required", status: 400, call: apitest.Request("DELETE", "/api/v1/filters/1?confirm=1", "")},
 		"no token":                {code: "unauthorized", status: 401, header: `Www-Authenticate: Bearer realm="urifilter"`, opts: apitest.WithTokens, call: apitest.List(ok)},
 		"no token, stream":        {code: "unauthorized", status: 401, opts: apitest.WithTokens, call: apitest.Lines("?filter_typeid=1", "a\n")},

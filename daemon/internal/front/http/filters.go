@@ -88,6 +88,9 @@ func (c *call) dropFilter() error {
 		name = f.Name
 	}
 	c.name = name // it may be the id
+	if c.s.engine.Listed(name) {
+		lost += ", and the next start makes it again, empty, as the settings list it"
+	}
 	if err := c.confirmed(name, lost); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ stored twice.`,
   uridownloader crawl https://bbs.example/ --login bbs.yaml
 
   # share what is seen with other crawls, by a urifilter daemon
-  uridownloader crawl https://example.com/ --filter http://127.0.0.1:8000 --type uri`,
+  uridownloader crawl https://example.com/ --server http://127.0.0.1:8000 --filter uri`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) }
@@ -70,7 +70,7 @@ stored twice.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "", "`folder` of the crawl (default: crawl- and the host of the first seed)")
 	f.BoolVar(&o.resume, "resume", false, "continue the crawl in the folder of --out, with its settings")
-	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --filter (env URIFILTER_TOKEN)")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --server (env URIFILTER_TOKEN)")
 	f.BoolVar(&o.asJSON, "json", false, "print a JSON line each second, and one at the end")
 	for name, values := range map[string][]string{"scope": crawl.Scopes(), "graph": graph.Formats()} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -98,12 +98,46 @@ func bind(f *pflag.FlagSet, s *crawl.Setting) {
 	f.IntVar(&s.MaxURI, "max-uri", s.MaxURI, "follow no link of more than this many `bytes`")
 	f.IntVar(&s.MaxSegments, "max-segments", s.MaxSegments, "follow no link whose path has more than this many `parts`")
 	f.IntVar(&s.MaxRepeated, "max-repeated", s.MaxRepeated, "follow no link whose path has the same part more than this many `times`")
-	f.StringVar(&s.FilterURL, "filter", s.FilterURL, "`URL` of a urifilter daemon; what its filter has seen is not crawled")
-	f.StringVar(&s.FilterType, "type", s.FilterType, "`name` of the filter there")
+	f.StringVar(&s.FilterURL, "server", s.FilterURL, "`URL` of a urifilter daemon; what its filter has seen is not crawled")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "type" { // the old name
+			name = "filter"
+		}
+		return pflag.NormalizedName(name)
+	})
+	f.Var(&filterFlag{f, &s.FilterType}, "filter", "`name` of the filter there; alone: of the daemon on this machine, or of URIFILTER_URL")
 	f.StringVar(&s.Login, "login", s.Login, "log in first, by the steps in `file` (\"form\" says what is in one)")
 	f.StringVar(&s.Graph, "graph", s.Graph, "at the end, also write the graph as graphml, dot or csv: DIR/graph.`FORMAT`")
 	f.BoolVar(&s.WARC, "warc", s.WARC, "also write what was fetched as WARC 1.1, in DIR/warc")
 }
+
+// filterFlag is the value of --filter: a filter's name, or as in earlier versions the daemon's URL.
+type filterFlag struct {
+	flags *pflag.FlagSet
+	name  *string
+}
+
+func (v *filterFlag) String() string {
+	if v.name == nil {
+		return "" // pflag asks a zero value
+	}
+	return *v.name
+}
+
+// Type implements pflag.Value.
+func (v *filterFlag) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *filterFlag) Set(text string) error {
+	if strings.ContainsAny(text, ":/") {
+		return v.flags.Set("server", text)
+	}
+	*v.name = text
+	return nil
+}
+
+// usualServer is asked by a crawl that names a filter and no daemon.
+const usualServer = "http://127.0.0.1:8000"
 
 // changeable are the flags that may change when a crawl is continued, because they do not change
 // which pages belong to it.
@@ -139,6 +173,9 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	}
 	if err := o.checkLogin(); err != nil {
 		return err
+	}
+	if given := cmd.Flags(); given.Changed("filter") && !given.Changed("server") && !o.resume {
+		o.setting.FilterURL = cmp.Or(os.Getenv("URIFILTER_URL"), usualServer)
 	}
 	o.setting.Seeds = args
 	if !o.resume {

@@ -19,7 +19,7 @@ func newURIs() *cobra.Command {
 		Short: "Add URIs to a job, one a line, of a file, a URL or standard input",
 		Example: `  uridownloader job uris news more.txt
   uridownloader job uris news https://example.com/sitemap.txt
-  urifilter filter --type uri_generator links.txt | uridownloader job uris news`,
+  urifilter filter --filter uri_generator links.txt | uridownloader job uris news`,
 		Args: cobra.RangeArgs(1, 2),
 	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
 		if len(args) == 1 || args[1] == "-" {

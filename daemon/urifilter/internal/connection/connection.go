@@ -76,7 +76,7 @@ func FlagOrEnv(cmd *cobra.Command, flag, value, variable string) string {
 
 // CompleteFilter offers the names of the daemon's filters, if it answers at once.
 func (c *Flags) CompleteFilter(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 && cmd.Flags().Lookup("type") == nil {
+	if len(args) > 0 && cmd.Flags().Lookup("filter") == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	daemon, err := c.Dial(cmd)

@@ -20,7 +20,7 @@ func NewCheck() *cobra.Command {
 The input is that of "urifilter filter". Each item is judged as if it stood alone, so
 that an item that stands in the input twice may be new twice. --skip-invalid and --summary
 are those of "urifilter filter"; what filter counts as duplicates are here items that are seen.`,
-		Example: `  urifilter check --type uri_generator links.txt
+		Example: `  urifilter check --filter uri_generator links.txt
 
   # each item with its verdict: new or seen, a tab, the item
   urifilter check --all links.txt`,

@@ -78,7 +78,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 			panic(err) // the flag is defined above
 		}
 	}
-	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.Args = oneFile
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := "-"
 		if len(args) > 0 {
@@ -185,6 +185,9 @@ func openInput(stdin io.Reader, name string) (opened, int64, error) {
 		return opened{f, func() error { return nil }}, sizeOf(f), nil
 	}
 	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) && filterName.MatchString(name) {
+		return opened{}, 0, fmt.Errorf("%w%sif %s is the filter: --filter %s, and the file after it", err, command.HintMark, name, name)
+	}
 	if err != nil {
 		return opened{}, 0, err
 	}

@@ -39,21 +39,21 @@ remembered though they were not printed; those are not new when asked again. Tha
 the reader of the output leaves early (as head does) is such a failure too; to look
 at some items, "urifilter check" remembers nothing. Ctrl-C ends the run after the
 batch under way, with exit code 130.`,
-		Example: `  urifilter filter --type uri_generator links.txt > new.txt
+		Example: `  urifilter filter --filter uri_generator links.txt > new.txt
 
   # a compressed file, to a daemon elsewhere
   URIFILTER_TOKEN=... urifilter filter -s https://filter.example.com links.gz
 
   # in a filter of the kind timing: seen for a day, then new again
-  urifilter filter --type news --expire 24h headlines.txt
+  urifilter filter --filter news --expire 24h headlines.txt
 
   # any JSON values
   echo '{"site": 7, "page": 3}' | urifilter filter --input-format ndjson
 
-  # of a large file with some bad lines: the good ones, and the counts for a script
   # the column "url" of a table
   urifilter filter --as csv:url pages.csv
 
+  # of a large file with some bad lines: the good ones, and the counts for a script
   urifilter filter -f ndjson --skip-invalid --summary json crawl.ndjson > new.ndjson 2> counts.json`,
 	}
 	b := &batchCommand{remembers: true}

@@ -1,9 +1,14 @@
 package filter
 
 import (
+	"fmt"
+	"os"
+	"regexp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
@@ -16,16 +21,28 @@ type flags struct {
 // register adds them to a command.
 func (f *flags) register(cmd *cobra.Command) {
 	f.Register(cmd)
-	cmd.Flags().StringVarP(&f.typ, "type", "t", defaultFilter, "name or id of the `filter` (env URIFILTER_TYPE)")
-	if err := cmd.RegisterFlagCompletionFunc("type", f.CompleteFilter); err != nil {
-		panic(err) // the flag is defined above
-	}
+	f.RegisterFilter(cmd, &f.typ, defaultFilter, "`name` or id of the filter")
 }
 
 // filter returns the name of the filter to ask.
 func (f *flags) filter(cmd *cobra.Command) string {
-	return connection.FlagOrEnv(cmd, "type", f.typ, "URIFILTER_TYPE")
+	return connection.Filter(cmd, f.typ)
 }
+
+// oneFile is the check of the arguments of commands that read a file.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	hint := fmt.Sprintf("`cat FILE... | %s` reads several files", cmd.CommandPath())
+	if _, err := os.Stat(args[0]); err != nil && filterName.MatchString(args[0]) {
+		hint = fmt.Sprintf("the filter is named by a flag: %s --filter %s %s", cmd.CommandPath(), args[0], args[1])
+	}
+	return command.UsageError{Err: fmt.Errorf("%w%s%s", cobra.MaximumNArgs(1)(cmd, args), command.HintMark, hint)}
+}
+
+// filterName is what the name of a filter, or its id, looks like that is hardly one of a file.
+var filterName = regexp.MustCompile(`^([0-9]+|[A-Za-z_][A-Za-z0-9_-]{0,63})$`)
 
 // withInput passes do the daemon, and the lines of the file that args may name, else of the standard input.
 func (f *flags) withInput(cmd *cobra.Command, args []string, do func(*client.Client, *input) error) error {

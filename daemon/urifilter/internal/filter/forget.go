@@ -35,9 +35,9 @@ forget, where tokens are in use.
 
 A filter of the kind bloom cannot forget single items; "urifilter filters clear" forgets
 all of any filter. A run that fails may be repeated.`,
-		Example: `  urifilter forget --type jobs failed.txt
-  echo https://example.com/1 | urifilter forget --type jobs`,
-		Args: cobra.MaximumNArgs(1),
+		Example: `  urifilter forget --filter jobs failed.txt
+  echo https://example.com/1 | urifilter forget --filter jobs`,
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := forgetResult{Filter: asked.filter(cmd)}
 			err := asked.withInput(cmd, args, func(daemon *client.Client, in *input) error {

@@ -34,9 +34,9 @@ about 1 MiB has a reservation of its own.
 
 The numbers at the end go to standard error. A run that breaks off may have reserved items
 that it has not printed: they are new again when the lease ends.`,
-		Example: `  urifilter reserve --type jobs --lease 10m urls.txt > mine.txt
-  cut -f2 mine.txt | wget -i - && urifilter commit --type jobs mine.txt`,
-		Args: cobra.MaximumNArgs(1),
+		Example: `  urifilter reserve --filter jobs --lease 10m urls.txt > mine.txt
+  cut -f2 mine.txt | wget -i - && urifilter commit --filter jobs mine.txt`,
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var done reserveResult
 			filter := asked.filter(cmd)

@@ -52,8 +52,8 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 		Use:     name + " [flags] [FILE|-]",
 		Short:   short,
 		Long:    long,
-		Example: fmt.Sprintf("  urifilter %[1]s --type jobs mine.txt\n  urifilter %[1]s --type jobs --reservation 5f2b9c0a6d1e4f73829a0b1c2d3e4f50", name),
-		Args:    cobra.MaximumNArgs(1),
+		Example: fmt.Sprintf("  urifilter %[1]s --filter jobs mine.txt\n  urifilter %[1]s --filter jobs --reservation 5f2b9c0a6d1e4f73829a0b1c2d3e4f50", name),
+		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := settleResult{Filter: asked.filter(cmd)}
 			ndjson, out := format.value == inputNDJSON, bufio.NewWriter(cmd.OutOrStdout())

@@ -49,9 +49,9 @@ of the documents that it is near to, each with the distance before it, the neare
 first. Tabs stand between them. Texts should be without markup. A run that fails may
 be repeated as it is: the same documents are new.`,
 		Example: `  urifilter filters create pages --kind simhash
-  urifilter near --type pages --texts *.txt
-  jq -c '{id: .url, text: .body}' pages.json | urifilter near --type pages --json
-  urifilter near --type pages --look --distance 1 candidates.ndjson`,
+  urifilter near --filter pages --texts *.txt
+  jq -c '{id: .url, text: .body}' pages.json | urifilter near --filter pages --json
+  urifilter near --filter pages --look --distance 1 candidates.ndjson`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := r.begin(cmd); err != nil {
 				return err
@@ -62,7 +62,7 @@ be repeated as it is: the same documents are new.`,
 	}
 	r.conn.Register(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&r.typ, "type", "t", "", "name or id of the `filter`, of the kind simhash (env URIFILTER_TYPE)")
+	r.conn.RegisterFilter(cmd, &r.typ, "", "`name` or id of the filter, of the kind simhash")
 	f.IntVar(&r.distance, "distance", -1, "in how many `bits` the fingerprints of near documents may differ, 0 to that of the filter, which is the default")
 	f.Lookup("distance").DefValue = "0" // -1 means nothing to people
 	f.IntVar(&r.limit, "limit", 10, "how many near documents are listed for each, 1 to 100")
@@ -71,16 +71,13 @@ be repeated as it is: the same documents are new.`,
 	f.BoolVar(&r.texts, "texts", false, "each FILE is the text of one document")
 	f.BoolVar(&r.asJSON, "json", false, "print JSON, an object a line, with fingerprints")
 	cmd.MarkFlagsMutuallyExclusive("new", "json")
-	if err := cmd.RegisterFlagCompletionFunc("type", r.conn.CompleteFilter); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }
 
 // begin checks the flags, and makes the client.
 func (r *run) begin(cmd *cobra.Command) (err error) {
-	if r.typ = connection.FlagOrEnv(cmd, "type", r.typ, "URIFILTER_TYPE"); r.typ == "" {
-		return command.UsageError{Err: errors.New("--type: which filter? (urifilter filters create pages --kind simhash makes one)")}
+	if r.typ = connection.Filter(cmd, r.typ); r.typ == "" {
+		return command.UsageError{Err: errors.New("--filter: which filter? (urifilter filters create pages --kind simhash makes one)")}
 	}
 	if cmd.Flags().Changed("distance") {
 		r.options = append(r.options, client.NearDistance(r.distance))

@@ -67,7 +67,7 @@ func TestNearCommand(t *testing.T) {
 		{1, lines, "422 distance_invalid", []string{"--distance", "-1"}},
 		{1, lines, "422 limit_invalid", []string{"--limit", "-1"}},
 		{2, "", "--texts: which files?", []string{"--texts"}},
-		{2, "", "--type: which filter?", []string{"--type", ""}},
+		{2, "", "--filter: which filter?", []string{"--type", ""}},
 	} {
 		args := append([]string{"near", "--type", "pages"}, test.args...)
 		code, out, errOut := commandtest.Program{New}.Ask(t, server, test.in, args...)
