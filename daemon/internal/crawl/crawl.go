@@ -49,6 +49,7 @@ type Crawl struct {
 	fetcher     *fetch.Fetcher
 	robots      *robots.Cache
 	scope       *scope
+	archive     *archive // nil: none is written
 	jar         http.CookieJar
 	session     *form.File // nil: the crawl is not logged in
 	log         *slog.Logger
@@ -248,6 +249,7 @@ func (c *Crawl) outputs(ctx context.Context, dir string) ([]frontier.Output, err
 			return nil, err
 		}
 		c.closers = append(c.closers, a.w)
+		c.archive = a
 		outs = append(outs, a)
 	}
 	return outs, disk.FS{}.SyncDir("crawl-lines", dir)

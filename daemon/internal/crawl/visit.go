@@ -63,6 +63,7 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 		Header: http.Header{"Accept": {accept}},
 		Before: func(ctx context.Context, to string) error { return c.before(ctx, l, &r, to) },
 		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+		Passed: c.archivePassed(),
 	})
 	c.speed.took(l.Host, time.Since(began))
 	switch {
@@ -81,7 +82,7 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read, or there is an error already
 	if answer.Status < 200 || answer.Status > 299 || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent || answer.Failure() != nil {
-		return c.refused(l, answer), nil
+		return c.refused(l, answer), c.archiveOther(answer)
 	}
 	return r, c.keep(l, answer, &r)
 }
@@ -200,22 +201,28 @@ func (c *Crawl) keep(l *frontier.Lease, answer *fetch.Response, r *frontier.Resu
 	if err := c.folder.Write(record.File, text); err != nil {
 		return err
 	}
+	headed := answer.Header.Values("Refresh") != nil || answer.Header.Values("X-Robots-Tag") != nil
+	if html := pages.IsHTML(kind); html || headed {
+		if !html {
+			text = nil // only what the header says
+		}
+		record.NoIndex = c.follow(text, at, answer, encoding, r)
+	}
 	data := page{record: record}
 	if c.Setting.WARC {
 		if data.encoded, err = c.archived(answer, body); err != nil {
 			return err
 		}
 	}
-	r.Page = &frontier.Page{File: record.File, Hash: sum[:], Size: int64(len(text)), Data: data}
-	if pages.IsHTML(kind) {
-		c.follow(text, at, answer, encoding, r)
-	}
+	r.Page = &frontier.Page{File: record.File, Hash: sum[:], Size: int64(record.Bytes), Data: data}
 	return nil
 }
 
-// follow adds the links of a page, and counts those that are not followed.
-func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encoding string, r *frontier.Result) {
-	found := links.Extract(text, at, links.Options{Images: c.Setting.Images, Longest: c.Setting.MaxURI, Encoding: encoding, Agent: product, Robots: answer.Header.Values("X-Robots-Tag")})
+// follow adds the links of a page, and counts those that are not followed. It reports whether the page asks
+// not to be shown in search results.
+func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encoding string, r *frontier.Result) (noIndex bool) {
+	found := links.Extract(text, at, links.Options{Images: c.Setting.Images, Longest: c.Setting.MaxURI, Encoding: encoding, Agent: product, Robots: answer.Header.Values("X-Robots-Tag"),
+		Refresh: answer.Header.Values("Refresh")})
 	r.Skipped = map[string]int64{}
 	skip := func(why string, n int) {
 		if n > 0 {
@@ -244,6 +251,7 @@ func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encodin
 		}
 		r.Links = append(r.Links, link)
 	}
+	return found.NoIndex
 }
 
 // askedKey is the key of a *bool in the context of a call: robots.txt was fetched.
@@ -278,7 +286,8 @@ func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, 
 	}
 	r, err := c.fetcher.Fetch(ctx, fetch.Request{
 		URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects,
-		Again: func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+		Passed: c.archivePassed(),
 	})
 	var wrong *fetch.Error
 	switch {
@@ -288,5 +297,8 @@ func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, 
 		return robots.Answer{}, err
 	}
 	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = c.archiveText(r, text)
+	}
 	return robots.Answer{Status: r.Status, Text: text}, errors.Join(err, r.Body.Close())
 }

@@ -58,7 +58,9 @@ type Request struct {
 	// Again, if not nil, is called before a request is sent a second time because the server had
 	// closed a kept connection without an answer. Errors are as for Before. It is not known whether
 	// the server has seen the first request.
-	Again     func(ctx context.Context, uri string) error
+	Again func(ctx context.Context, uri string) error
+	// Passed, if not nil, is called with each redirect, before it is followed or refused.
+	Passed    func(Passed)
 	LeastRate int64 // bytes of a body in a second, over RateWindow; 0: 100; below 0: any
 }
 
@@ -86,6 +88,15 @@ type Response struct {
 type Redirect struct {
 	Status   int
 	From, To string
+}
+
+// Passed is an answer that redirects.
+type Passed struct {
+	URI    string
+	Status int
+	Header http.Header
+	Body   []byte // decompressed, nil if it has more than 16 KiB
+	Remote string // as of Response
 }
 
 // Spent is how long each part took. A kept connection has taken no time.

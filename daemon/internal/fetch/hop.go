@@ -207,14 +207,25 @@ func (h *hop) rest(sent *wire) {
 	_, _ = io.CopyN(io.Discard, sent, 16<<10)
 }
 
-// leave drops an answer whose body is not needed.
-func (h *hop) leave(answer *http.Response) {
-	h.rest(h.wire(answer))
+// shortBody is how much is read of the body of an answer that redirects.
+const shortBody = 16 << 10
+
+// leave drops an answer whose body is not needed. It returns a short one, if that is wanted.
+func (h *hop) leave(answer *http.Response, wanted bool) (short []byte) {
+	sent := h.wire(answer)
+	if plain, err := body.Decode(sent, answer.Header.Get("Content-Encoding")); wanted && err == nil {
+		if short, err = io.ReadAll(io.LimitReader(plain, shortBody+1)); err != nil || len(short) > shortBody {
+			short = nil
+		}
+		_ = plain.Close()
+	}
+	h.rest(sent)
 	_ = answer.Body.Close()
 	h.timer.Stop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.count()
+	return short
 }
 
 // count adds the times of the hop to the walk's; h.mu is held.

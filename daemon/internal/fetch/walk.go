@@ -71,7 +71,10 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 		if e == nil && next == nil {
 			return w.finish(h, answer)
 		}
-		h.leave(answer)
+		short := h.leave(answer, w.r.Passed != nil)
+		if w.r.Passed != nil {
+			w.r.Passed(Passed{URI: w.at.String(), Status: answer.StatusCode, Header: answer.Header, Body: short, Remote: h.remote()})
+		}
 		if e != nil {
 			return nil, e
 		}

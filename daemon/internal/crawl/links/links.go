@@ -22,6 +22,7 @@ type Options struct {
 	Encoding string   // in which queries are sent, as charset.Result.Query says; "": utf-8
 	Agent    string   // its rules in meta robots count besides those of "robots"; "": nobody's
 	Robots   []string // values of the header X-Robots-Tag
+	Refresh  []string // values of the header Refresh, which browsers follow as they do the meta element
 }
 
 // Kind is where a link stands.
@@ -67,6 +68,11 @@ func Extract(page []byte, at *uri.URI, o Options) *Page {
 	r := reader{o: o, z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{Base: at, Schemes: map[string]int{}}}
 	for _, value := range o.Robots {
 		r.robotsHeader(value)
+	}
+	for _, value := range o.Refresh {
+		if to, ok := refresh(value); ok {
+			r.add(to, Found{Kind: Refresh})
+		}
 	}
 	r.read()
 	r.resolve(at)

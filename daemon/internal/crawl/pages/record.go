@@ -22,6 +22,7 @@ type Record struct {
 	DuplicateOf string    `json:"duplicate_of,omitempty"` // an earlier page with the same content
 	Depth       int       `json:"depth"`                  // links from a seed
 	Referrer    string    `json:"referrer"`               // the page on which it was first found; "": a seed
+	NoIndex     bool      `json:"noindex,omitempty"`      // the page asks not to be shown in search results (meta robots, X-Robots-Tag)
 	Time        time.Time `json:"time"`                   // when it was stored, in UTC to the millisecond
 }
 
