@@ -155,6 +155,8 @@ func (v *verification) found(d verify.Damage) {
 			Event string `json:"event"`
 			verify.Damage
 		}{"damage", d})
+	case d.Job != "" && d.Task == "":
+		_, _ = fmt.Fprintf(out, "job %s: %s\n", d.Job, d.Fault)
 	case d.Job != "":
 		_, _ = fmt.Fprintf(out, "job %s, task %s, %q: %s\n", d.Job, d.Task, d.URI, d.Fault)
 	case d.URI != "":
@@ -183,7 +185,7 @@ func (v *verification) end(what string, err error) error {
 		_, err = fmt.Fprintf(out, "%s: sound: %s bodies, %s\n", what, human.Count(v.counts.Bodies), human.Bytes(v.counts.Bytes))
 	}
 	if err == nil && v.counts.Damaged > 0 {
-		err = fmt.Errorf("%s: %s damaged, of %s bodies with %s\nhint: put back what is damaged from a copy, or download it again; the rest is whole",
+		err = fmt.Errorf("%s: %s faults; %s bodies with %s were read\nhint: put back what is damaged from a copy, or download it again",
 			what, human.Count(v.counts.Damaged), human.Count(v.counts.Bodies), human.Bytes(v.counts.Bytes))
 	}
 	return err

@@ -41,7 +41,11 @@ func Faults(ctx context.Context, dir string) (faults []string, err error) {
 			if err := rows.Scan(&text); err != nil || text == "ok" {
 				return err
 			}
-			faults = append(faults, strings.Split(text, "\n")...)
+			for line := range strings.Lines(text) {
+				if line = strings.TrimSpace(line); !strings.HasPrefix(line, "***") { // which database it is
+					faults = append(faults, line)
+				}
+			}
 			return nil
 		})
 	}

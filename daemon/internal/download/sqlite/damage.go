@@ -86,7 +86,11 @@ func faultsOf(ctx context.Context, db *sql.DB, check string) (faults []string, e
 		if err := rows.Scan(&text); err != nil || text == "ok" {
 			return err
 		}
-		faults = append(faults, strings.Split(text, "\n")...)
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "***") { // which database it is
+				faults = append(faults, line)
+			}
+		}
 		return nil
 	})
 	return faults, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
@@ -67,7 +68,7 @@ func Bodies(ctx context.Context, from Source, found func(Damage), checked func(C
 		case stop != nil || ctx.Err() != nil || errors.Is(err, download.ErrUnavailable):
 			return c, errors.Join(stop, err)
 		case err != nil:
-			damaged(Damage{Job: job.Name, Fault: "its results cannot be read: " + err.Error()})
+			damaged(Damage{Job: job.Name, Fault: "its results cannot be read: " + fault(err)})
 		}
 		c.Jobs++
 	}
@@ -88,5 +89,6 @@ func fault(err error) string {
 	if d := (*download.DamagedError)(nil); errors.As(err, &d) {
 		return d.Fault
 	}
-	return err.Error()
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
