@@ -197,6 +197,7 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	inner, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	work.Go(func() { d.warnFull(inner) })
+	work.Go(func() { d.engine.MakeMissing(inner, time.Second) })
 	if d.backup != nil {
 		work.Go(func() { d.backup.Reconcile(inner) })
 		if d.cfg.Writeback.Interval > 0 {

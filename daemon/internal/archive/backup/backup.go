@@ -261,7 +261,9 @@ func (k *Copier) failed(ctx context.Context, doing string, spec engine.Spec, err
 	k.metrics.failed.add(doing, spec.Name)
 	k.log.Error(doing+" failed", "filter", spec.Name, "err", err)
 	err = &CopyError{Doing: doing, Filter: spec.Name, Err: err}
-	k.note(ctx, spec.ID, err.Error())
+	if !errors.Is(err, archive.ErrUnreachable) { // else the note would wait for it as well
+		k.note(ctx, spec.ID, err.Error())
+	}
 	return err
 }
 

@@ -273,6 +273,49 @@ func TestLinkSharesAttempts(t *testing.T) {
 	})
 }
 
+// A scheduled round asks an archive that cannot be reached once, not for each filter, and counts
+// a failure of each.
+func TestDeadArchiveIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "always", Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var filters []engine.Spec
+		for i, name := range []string{"a", "b", "c"} {
+			filters = append(filters, engine.Spec{ID: i + 1, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}})
+		}
+		e, err := engine.Open(t.Context(), store, engine.Settings{Log: log, Filters: filters})
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := NewLink(archive.Options{})
+		attempts := 0
+		link.connect = func(context.Context, archive.Options) (*archive.Archive, error) {
+			attempts++
+			time.Sleep(10 * time.Second)
+			return nil, archive.ErrUnreachable
+		}
+		k := New(e, link, prometheus.NewRegistry(), log)
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
+		defer cancel()
+		k.Every(ctx, time.Hour)
+		if attempts != 1 {
+			t.Errorf("%d attempts in a round, want 1", attempts)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if n := k.metrics.failed.count[failure{"writeback", name}]; n != 1 {
+				t.Errorf("%s: %v failures are counted, want 1", name, n)
+			}
+		}
+		k.Stop()
+		if err := errors.Join(link.Close(t.Context()), store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Close does not wait until an attempt ends by itself.
 func TestLinkIsClosedInAnAttempt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -34,13 +34,19 @@ func (k *Copier) Reconcile(ctx context.Context) {
 	}
 }
 
-// Every writes all bit-maps back, one after the other, each time interval has passed. The
-// interval varies by a tenth, so that daemons that were started together drift apart. Every
+// Every writes all bit-maps back, one after the other, each time interval has passed. If the
+// archive cannot be reached, the round ends: the others would each wait for it in vain. The interval varies by a tenth, so that daemons that were started together drift apart. Every
 // returns when ctx ends.
 func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 	for sleep(ctx, jittered(interval)) {
+		var unreachable error
 		for _, f := range k.engine.Filters() {
 			if _, err := f.BitMap(); err != nil {
+				continue
+			}
+			if unreachable != nil {
+				k.metrics.failed.add("writeback", f.Name)
+				k.log.Error("writeback not tried", "filter", f.Name, "err", unreachable)
 				continue
 			}
 			_, err := k.Writeback(ctx, f.Name, nil)
@@ -51,6 +57,8 @@ func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 				return
 			case errors.As(err, &busy), errors.As(err, &lease):
 				k.log.Info("scheduled writeback skipped: another daemon is writing back", "filter", f.Name, "reason", err)
+			case errors.Is(err, archive.ErrUnreachable):
+				unreachable = archive.ErrUnreachable
 			}
 			// Other errors were logged and counted; the next round is another try.
 		}

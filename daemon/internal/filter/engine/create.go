@@ -105,6 +105,11 @@ func (e *Engine) ownerOf(id int, name string) string {
 			return other
 		}
 	}
+	for other, u := range e.unmade {
+		if u.spec.ID == id && other != name {
+			return other
+		}
+	}
 	for _, q := range e.quarantine {
 		if q.ID == id && q.Name != name {
 			return q.Name

@@ -5,6 +5,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -43,6 +44,7 @@ type Engine struct {
 	name    map[string]*Filter
 	id      map[int]*Filter
 	waiting map[string]waiting // for the archive
+	unmade  map[string]unmade  // by name: of the settings, for lack of space
 	fresh   bool               // the store was empty, and the archive has not yet supplied everything
 	asked   bool               // the archive has answered once
 
@@ -80,12 +82,12 @@ type UnknownFilterError struct {
 func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unknown", e.Ref) }
 
 // Open loads all filters of the store. Missing filters of the settings are created, or
-// with an archive wait for Reconcile. A filter that exists with other parameters is kept
+// with an archive wait for Reconcile; for lack of space, for MakeMissing. A filter that exists with other parameters is kept
 // as it is, with a warning.
 func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
-		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, fixed: map[string]int{},
+		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
 		changing: map[string]*underway{}, changed: make(chan struct{}),
 	}
 	for _, spec := range s.Filters {
@@ -118,7 +120,10 @@ func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 		case e.archive != nil && configs.HasBitMap(spec.Kind):
 			e.waiting[spec.Name] = waiting{spec: spec}
 		default:
-			if _, _, err := e.Create(ctx, spec); err != nil {
+			_, _, err := e.Create(ctx, spec)
+			if errors.Is(err, ErrNoSpace) { // the others are served
+				e.putOff(spec, err)
+			} else if err != nil {
 				return nil, fmt.Errorf("filter %s: %w", spec.Name, err)
 			}
 		}
@@ -157,6 +162,7 @@ func (e *Engine) serve(f *Filter) {
 	}
 	e.name[f.Name], e.id[f.ID] = f, f
 	delete(e.waiting, f.Name)
+	delete(e.unmade, f.Name)
 	e.announceChange()
 }
 
@@ -178,7 +184,8 @@ func (e *Engine) announceChange() {
 }
 
 // Lookup finds a filter by its name or its id in decimal.
-// The error is an *UnknownFilterError, a *RestoringError or a *QuarantinedError.
+// The error is an *UnknownFilterError, a *RestoringError or a *QuarantinedError, or wraps
+// ErrNoSpace for a filter of the settings that is not made yet.
 func (e *Engine) Lookup(ref string) (*Filter, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -194,6 +201,9 @@ func (e *Engine) Lookup(ref string) (*Filter, error) {
 		return nil, err
 	}
 	if err := e.waitingFor(ref); err != nil {
+		return nil, err
+	}
+	if err := e.unmadeFor(ref); err != nil {
 		return nil, err
 	}
 	known := make([]string, 0, len(e.name))
@@ -267,5 +277,5 @@ func (e *Engine) Ready(ctx context.Context) error {
 	if err := e.store.Ready(ctx); err != nil {
 		return err
 	}
-	return e.readyWaiting()
+	return errors.Join(e.readyWaiting(), e.readyUnmade())
 }

@@ -11,7 +11,7 @@ import (
 // Errors for callers to branch on; stores wrap them.
 var (
 	// ErrNoSpace: the store lacks the space to make the batch durable; nothing was remembered.
-	ErrNoSpace = errors.New("no space left for new items")
+	ErrNoSpace = errors.New("no space left")
 	// ErrUnavailable: the store cannot be reached, or cannot be trusted at present; nothing was
 	// remembered.
 	ErrUnavailable = errors.New("store is unavailable")

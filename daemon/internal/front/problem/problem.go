@@ -93,7 +93,7 @@ func Table() []Entry {
 		{OutcomeUnknown, http.StatusServiceUnavailable, "ERR", exit, "The store failed in the middle of the batch; some of its items may have been remembered."},
 		{StoreFailed, http.StatusServiceUnavailable, "MISCONF", exit, "The store has failed and accepts nothing until the daemon is restarted."},
 		common(NotReady, "TRYAGAIN"),
-		{NoStorage, http.StatusInsufficientStorage, "OOM", exit, "The store has no space left for new items."},
+		{NoStorage, http.StatusInsufficientStorage, "OOM", exit, "The store has no space left; nothing was changed."},
 		{FilterFull, http.StatusInsufficientStorage, "ERR", exit, "The filter is full and accepts nothing new."},
 	}
 }

@@ -95,7 +95,7 @@ func TestOf(t *testing.T) {
 			"ERR outcome_unknown: The store failed in the middle of the batch; some of its items may have been remembered."},
 		{fmt.Errorf("%w: %w", engine.ErrUnavailable, cause), StoreUnavailable,
 			"TRYAGAIN store_unavailable: The store cannot be reached, or is being resynced; nothing was remembered."},
-		{fmt.Errorf("%w: %w", engine.ErrNoSpace, cause), NoStorage, "OOM insufficient_storage: The store has no space left for new items."},
+		{fmt.Errorf("%w: %w", engine.ErrNoSpace, cause), NoStorage, "OOM insufficient_storage: The store has no space left; nothing was changed."},
 		{fmt.Errorf("%w: %w", engine.ErrFailed, cause), StoreFailed,
 			"MISCONF store_failed: The store has failed and accepts nothing until the daemon is restarted."},
 		{&archive.OvertakenError{Filter: "x"}, LeaseHeld, "ERR lease_held: filter x: another writeback took over; nothing was changed hint: write back again"},

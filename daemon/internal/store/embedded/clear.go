@@ -37,7 +37,7 @@ func (s *Store) Clear(_ context.Context, spec engine.Spec, b engine.Identity, se
 	if err != nil {
 		return err
 	}
-	if err := k.clear(m, serve); err != nil {
+	if err := s.withReserve(func() error { return k.clear(m, serve) }); err != nil {
 		return nameSpace(errors.Join(fmt.Errorf("clear filter %s: %w", spec.Name, err), m.Free()))
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 //
 //	lock                     held by the process that owns it
 //	ids.json                 the highest id that a filter ever had
+//	reserve                  space for what frees space: see reserve.go
 //	quarantine/              folders of dropped filters that were damaged
 //	filters/<id>-<name>/     one folder a filter:
 //	    filter.json          what it is: package configs

@@ -65,7 +65,7 @@ func (s *Store) keepID(id int) error {
 	if err != nil {
 		return err
 	}
-	return s.opt.FS.WriteFile("ids", filepath.Join(s.opt.Dir, numbersName), func(f *disk.File) error {
+	return nameSpace(s.opt.FS.WriteFile("ids", filepath.Join(s.opt.Dir, numbersName), func(f *disk.File) error {
 		return f.WriteAt("ids-write", append(text, '\n'), 0)
-	})
+	}))
 }

@@ -72,9 +72,14 @@ func (s *Store) Quarantined() []engine.Quarantined {
 
 // PutAway implements engine.Quarantiner: it moves the folder out of the filters' directory.
 func (s *Store) PutAway(_ context.Context, q engine.Quarantined) (to string, err error) {
+	err = s.withReserve(func() error { to, err = s.putAway(q); return err })
+	return to, nameSpace(err)
+}
+
+func (s *Store) putAway(q engine.Quarantined) (to string, err error) {
 	fs, parent := s.opt.FS, filepath.Join(s.opt.Dir, quarantineDir)
 	if err := fs.MkdirAll("quarantine-dir", parent); err != nil {
-		return "", nameSpace(err)
+		return "", err
 	}
 	to = filepath.Join(parent, filepath.Base(q.Where)+time.Now().UTC().Format("-20060102T150405.000000000Z"))
 	if _, err := os.Lstat(to); err == nil {

@@ -93,6 +93,9 @@ func Open(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", opt.Dir, err)
 	}
+	if err := keepReserve(opt.FS, opt.Dir); err != nil {
+		opt.Log.Warn("no space is kept in reserve; if the disk gets full, a filter may not be cleared", "err", err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
@@ -231,9 +234,10 @@ func (s *Store) Drop(_ context.Context, spec engine.Spec) error {
 	if set == nil {
 		return &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	away, err := set.drop()
+	var away string
+	err := s.withReserve(func() (err error) { away, err = set.drop(); return err })
 	if err != nil {
-		return fmt.Errorf("drop filter %s: %w", spec.Name, err)
+		return nameSpace(fmt.Errorf("drop filter %s: %w", spec.Name, err))
 	}
 	s.mu.Lock()
 	delete(s.sets, spec.Name)

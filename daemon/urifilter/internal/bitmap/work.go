@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
@@ -190,16 +191,30 @@ func inQuarantine(q client.QuarantinedFilter) error {
 	return fmt.Errorf("%s: skipped, it is in quarantine: %s", q.Name, q.Reason)
 }
 
-// each processes one filter after the other, goes on after an error, and reports the outcomes.
+// unreachable reports whether the archive could not be reached.
+func unreachable(err error) bool {
+	var answer *client.Error
+	return errors.Is(err, archive.ErrUnreachable) || errors.As(err, &answer) && answer.ErrorCode == problem.ArchiveUnavailable
+}
+
+// each processes one filter after the other, goes on after an error, and reports the outcomes. It
+// does not ask an archive again that could not be reached.
 func (w *work) each(names []string, do func(name string, p archive.Progress) (outcome, error)) error {
 	outcomes := []outcome{}
 	var failed []error
+	var gone error // the archive
 	for _, name := range names {
 		show := newCopyProgress(w.err, name, !w.flags.quiet && terminal.Is(w.err))
 		var o outcome
 		err := w.skip[name]
 		if err == nil {
-			if o, err = do(name, show.stripe); err != nil {
+			if err = gone; err == nil {
+				o, err = do(name, show.stripe)
+			}
+			if gone == nil && unreachable(err) {
+				gone = errors.New("not tried: the archive cannot be reached")
+			}
+			if err != nil {
 				err = fmt.Errorf("%s: %w", name, err)
 			}
 		}

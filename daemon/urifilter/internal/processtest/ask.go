@@ -25,6 +25,14 @@ func (p *Process) Post(ctx context.Context, path, body string) (int, string, err
 	return p.call(ctx, http.MethodPost, path, strings.NewReader(body))
 }
 
+// Do makes a request; a body, if there is one, is JSON.
+func (p *Process) Do(ctx context.Context, method, path, body string) (int, string, error) {
+	if body == "" {
+		return p.call(ctx, method, path, http.NoBody)
+	}
+	return p.call(ctx, method, path, strings.NewReader(body))
+}
+
 func (p *Process) call(ctx context.Context, method, path string, body io.Reader) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+p.Addr+path, body)
 	if err != nil {
