@@ -54,6 +54,10 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 	out := cmd.OutOrStdout()
 	filters, damaged := 0, 0
 	err := embedded.Verify(dir, repair, func(f embedded.Finding) {
+		if f.Strange {
+			fmt.Fprintf(out, "%s: not a filter's folder; the daemon leaves it alone\n", f.Dir)
+			return
+		}
 		filters++
 		state := "sound"
 		switch {

@@ -21,7 +21,7 @@ import (
 //	ids.json                 the highest id that a filter ever had
 //	reserve                  space for what frees space: see reserve.go
 //	quarantine/              folders of dropped filters that were damaged
-//	filters/<id>-<name>/     one folder a filter:
+//	filters/<id>-<name>/     one folder a filter, or a link to one: see link.go
 //	    filter.json          what it is: package configs
 //	    state                what belongs together in the folder: see state.go
 //	    bitmap, entries, ... what its kind has, see package kinds
@@ -146,39 +146,56 @@ func (s *Store) takeAway(dir string) (away string, err error) {
 // folders durable, and returns them: a process that was killed may have made a folder
 // without syncing its name.
 func (s *Store) tidy() ([]string, error) {
-	dirs, leftovers, err := list(s.opt.Dir)
+	found, err := list(s.opt.Dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range leftovers {
-		if err := s.opt.FS.RemoveAll("leftover-remove", path); err != nil {
+	for _, path := range found.leftovers {
+		if err := removeFolder(s.opt.FS, "leftover-remove", path); err != nil {
 			return nil, err
 		}
 	}
-	return dirs, s.opt.FS.SyncDir("filters-syncdir", filepath.Join(s.opt.Dir, filtersDir))
+	for _, path := range found.strange {
+		s.log.Warn("not a filter's folder; it is left alone", "path", path)
+	}
+	return found.dirs, s.opt.FS.SyncDir("filters-syncdir", filepath.Join(s.opt.Dir, filtersDir))
 }
 
-// list finds the filters' folders in a data directory, and what may be removed.
-func list(dataDir string) (dirs, leftovers []string, err error) {
+// listing is what is in the folder of filters.
+type listing struct {
+	dirs      []string // of filters, also what only has such a name
+	leftovers []string // may be removed
+	strange   []string // everything else
+}
+
+// list finds the filters' folders in a data directory, and what else is there.
+func list(dataDir string) (found listing, err error) {
 	parent := filepath.Join(dataDir, filtersDir)
 	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return nil, nil, err
+		return found, err
 	}
 	for _, entry := range entries {
 		path := filepath.Join(parent, entry.Name())
+		linked := entry.Type()&os.ModeSymlink != 0
+		info, err := os.Stat(path)
+		isDir := err == nil && info.IsDir()
+		id, _ := splitName(path)
 		switch {
-		case !entry.IsDir():
-		case strings.HasPrefix(entry.Name(), newPrefix), strings.HasPrefix(entry.Name(), droppedPrefix):
-			leftovers = append(leftovers, path)
-		default:
-			dirs = append(dirs, path)
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), newPrefix), (entry.IsDir() || linked) && strings.HasPrefix(entry.Name(), droppedPrefix):
+			found.leftovers = append(found.leftovers, path)
+		case isDir:
+			found.dirs = append(found.dirs, path)
 			tmps, err := filepath.Glob(filepath.Join(path, "*.tmp"))
 			if err != nil {
-				return nil, nil, err
+				return found, err
 			}
-			leftovers = append(leftovers, tmps...)
+			found.leftovers = append(found.leftovers, tmps...)
+		case id != 0:
+			found.dirs = append(found.dirs, path) // reading it says what is wrong
+		default:
+			found.strange = append(found.strange, path)
 		}
 	}
-	return dirs, leftovers, nil
+	return found, nil
 }

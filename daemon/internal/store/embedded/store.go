@@ -55,8 +55,10 @@ type Store struct {
 
 	mu   sync.Mutex
 	sets map[string]*diskFilter
-	bad  []engine.Quarantined
-	err  error // sticky
+	// links has the locks of filters whose folders are links, by folder.
+	links map[string]*disk.Lock
+	bad   []engine.Quarantined
+	err   error // sticky
 
 	metrics metrics
 
@@ -99,7 +101,7 @@ func Open(opt Options) (*Store, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
-		sets: map[string]*diskFilter{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(),
+		sets: map[string]*diskFilter{}, links: map[string]*disk.Lock{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(),
 	}
 	s.work.Go(func() { s.every(ctx, flushEvery, s.flush) })
 	s.work.Go(func() { s.every(ctx, checkpointEvery, s.checkpointDue) })
@@ -137,7 +139,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 			return nil, err
 		}
 		start := time.Now()
-		k, set, found, err := s.load(dir)
+		k, set, found, err := s.loadHeld(dir)
 		if ofAll(err) {
 			return nil, err
 		}
@@ -150,6 +152,18 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		loaded[k.spec] = set
 	}
 	return loaded, nil
+}
+
+// loadHeld is load, but first locks the folder if that is a link.
+func (s *Store) loadHeld(dir string) (*diskFilter, engine.Set, journal.Found, error) {
+	if err := s.holdLink(dir); err != nil {
+		return nil, nil, journal.Found{}, fmt.Errorf("link %s: %w\nhint: see whether the disk that it leads to is mounted and may be written by this user, then start the daemon again", dir, err)
+	}
+	k, set, found, err := s.load(dir)
+	if err != nil {
+		err = errors.Join(err, s.freeLink(dir))
+	}
+	return k, set, found, err
 }
 
 // load reads one filter's folder: its description, its file, and the journal that
@@ -242,7 +256,7 @@ func (s *Store) Drop(_ context.Context, spec engine.Spec) error {
 	s.mu.Lock()
 	delete(s.sets, spec.Name)
 	s.mu.Unlock()
-	if err := s.opt.FS.RemoveAll("filter-drop-remove", away); err != nil {
+	if err := errors.Join(s.freeLink(set.dir), removeFolder(s.opt.FS, "filter-drop-remove", away)); err != nil {
 		s.log.Warn("files of a dropped filter are left; the next start removes them", "filter", spec.Name, "path", away, "err", err)
 	}
 	return nil
@@ -343,7 +357,7 @@ func (s *Store) Close() error {
 	s.work.Wait()
 	var errs []error
 	for _, set := range s.all() {
-		errs = append(errs, set.close())
+		errs = append(errs, set.close(), s.freeLink(set.dir))
 	}
 	return errors.Join(append(errs, s.lock.Release())...)
 }

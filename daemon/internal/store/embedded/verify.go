@@ -27,6 +27,7 @@ type Finding struct {
 	TornBytes int64     // of an unfinished record that a crash left: normal
 	Damage    []error
 	Repaired  bool
+	Strange   bool // not a filter's folder, and nothing was checked
 }
 
 // Verify checks every file of a data directory that no daemon uses, and changes
@@ -42,18 +43,37 @@ func Verify(dataDir string, repair bool, each func(Finding)) error {
 		return fmt.Errorf("data directory %s: %w", dataDir, err)
 	}
 	defer lock.Release()
-	dirs, _, err := list(dataDir)
+	all, err := list(dataDir)
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
-		found, err := verifyFilter(dir, repair)
+	clashes := clashing(all.dirs)
+	for _, dir := range all.dirs {
+		found, err := verifyHeld(dir, repair)
 		if err != nil {
 			return err
 		}
+		if clash := clashes[dir]; clash != nil {
+			found.Damage = append(found.Damage, clash)
+		}
 		each(found)
 	}
+	for _, path := range all.strange {
+		each(Finding{Dir: path, Strange: true})
+	}
 	return nil
+}
+
+// verifyHeld is verifyFilter, but first locks the folder if that is a link.
+func verifyHeld(dir string, repair bool) (Finding, error) {
+	lock, err := lockLink(dir)
+	if err != nil {
+		return Finding{Dir: dir, Spec: engine.Spec{Name: filepath.Base(dir)}, Damage: []error{fmt.Errorf("link %s: %w", dir, err)}}, nil
+	}
+	if lock != nil {
+		defer lock.Release()
+	}
+	return verifyFilter(dir, repair)
 }
 
 func verifyFilter(dir string, repair bool) (Finding, error) {
