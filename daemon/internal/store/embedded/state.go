@@ -46,6 +46,9 @@ const (
 	stateSize    = 64
 )
 
+// errDamaged is wrapped by errors that mean that files do not belong together, or not any more.
+var errDamaged = errors.New("damaged")
+
 var stateMagic = [8]byte{'U', 'R', 'I', 'S', 'T', 'A', 'T', 'E'}
 
 // markOf tells filters apart without telling their seed, which is secret and which each has of its
@@ -72,7 +75,7 @@ func (st state) encode() []byte {
 func decodeState(b []byte) (state, error) {
 	le := binary.LittleEndian
 	if len(b) != stateSize || !bytes.Equal(b[:8], stateMagic[:]) || bloom.Checksum(b[:60]) != le.Uint32(b[60:]) {
-		return state{}, fmt.Errorf("%w: it does not match its checksum", bloom.ErrCorrupt)
+		return state{}, fmt.Errorf("%w: it does not match its checksum", errDamaged)
 	}
 	if v := le.Uint32(b[8:]); v != stateVersion {
 		return state{}, fmt.Errorf("state of format %d: this version reads format %d; use a newer urifilter", v, stateVersion)
@@ -110,7 +113,7 @@ func (st state) described(dir string) error {
 	if err != nil || st.none() || bloom.Checksum(text) == st.description {
 		return err
 	}
-	return fmt.Errorf("%s: %w: it was changed since the filter was made", path, bloom.ErrCorrupt)
+	return fmt.Errorf("%s: %w: it was changed since the filter was made", path, errDamaged)
 }
 
 // owns checks the filter's file, as read into m, against the state. It returns the journal segment
@@ -121,9 +124,9 @@ func (st state) owns(m kind.Memory, path string) (reached uint64, err error) {
 	case st.none(), generation > st.generation:
 		return 0, nil
 	case generation < st.generation:
-		return 0, fmt.Errorf("%s: %w: it is of generation %d, the filter of %d", path, bloom.ErrCorrupt, generation, st.generation)
+		return 0, fmt.Errorf("%s: %w: it is of generation %d, the filter of %d", path, errDamaged, generation, st.generation)
 	case markOf(m) != st.mark:
-		return 0, fmt.Errorf("%s: %w: it is another filter's", path, bloom.ErrCorrupt)
+		return 0, fmt.Errorf("%s: %w: it is another filter's", path, errDamaged)
 	}
 	return st.reached, nil
 }

@@ -52,10 +52,10 @@ func TestStateFlippedOrCut(t *testing.T) {
 	for at := range whole {
 		b := bytes.Clone(whole)
 		b[at] ^= 1
-		if _, err := decodeState(b); !errors.Is(err, bloom.ErrCorrupt) {
+		if _, err := decodeState(b); !errors.Is(err, errDamaged) {
 			t.Errorf("flipped at %d: %v", at, err)
 		}
-		if _, err := decodeState(whole[:at]); !errors.Is(err, bloom.ErrCorrupt) {
+		if _, err := decodeState(whole[:at]); !errors.Is(err, errDamaged) {
 			t.Errorf("cut to %d: %v", at, err)
 		}
 	}
@@ -200,7 +200,10 @@ func TestChangedDescription(t *testing.T) {
 // A journal whose only file was lost is put in order by verify with repair: what is left is served.
 func TestRepairOfALostJournal(t *testing.T) {
 	for name, damage := range map[string]func(folder string) error{
-		"lost":          func(folder string) error { return os.Remove(filepath.Join(folder, "journal-0000000000000001")) },
+		"lost": func(folder string) error { return os.Remove(filepath.Join(folder, "journal-0000000000000001")) },
+		"cut short": func(folder string) error {
+			return os.Truncate(filepath.Join(folder, "journal-0000000000000001"), 100)
+		},
 		"damaged state": func(folder string) error { return os.WriteFile(filepath.Join(folder, stateName), []byte("x"), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,6 +232,28 @@ func TestRepairOfALostJournal(t *testing.T) {
 				t.Error("damaged after the repair and another run")
 			}
 		})
+	}
+}
+
+// A repair does not throw away the journal of another filter: somebody must put it back.
+func TestRepairLeavesForeignJournals(t *testing.T) {
+	dir := t.TempDir()
+	twins(t, dir, 0)
+	one := filepath.Join(dir, filtersDir, "20-exact.one", "journal-0000000000000001")
+	two := filepath.Join(dir, filtersDir, "21-exact.two", "journal-0000000000000001")
+	must(t, os.Rename(one, one+"-"))
+	must(t, os.Rename(two, one))
+	must(t, os.Rename(one+"-", two))
+	must(t, Verify(dir, true, func(f Finding) {
+		if foreign := f.Spec.Kind == "exact"; foreign != (len(f.Damage) > 0) || f.Repaired {
+			t.Errorf("%s: damage %v, repaired %v", f.Spec.Name, f.Damage, f.Repaired)
+		}
+	}))
+	must(t, os.Rename(one, one+"-"))
+	must(t, os.Rename(two, one))
+	must(t, os.Rename(one+"-", two))
+	if damaged, _ := findings(t, dir); len(damaged) != 0 {
+		t.Errorf("put back: damaged %v", damaged)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
@@ -118,7 +117,10 @@ func verifyFilter(dir string, repair bool) (Finding, error) {
 	}
 	found.Items = m.Stats().Items
 	found.Segments, found.Keys, found.TornBytes = replayed.Segments, replayed.Keys, replayed.Torn
-	sound := len(found.Damage) == 0 && (stateDamage == nil || errors.Is(stateDamage, bloom.ErrCorrupt))
+	sound := len(found.Damage) == 0 && (stateDamage == nil || errors.Is(stateDamage, errDamaged))
+	for _, damage := range replayed.Damage {
+		sound = sound && !errors.Is(damage, journal.ErrForeign) // a repair would remove it
+	}
 	if stateDamage != nil {
 		replayed.Damage = append(replayed.Damage, stateDamage)
 	}

@@ -27,6 +27,8 @@ const (
 var (
 	// ErrDamaged is wrapped by errors that mean acknowledged keys may be gone.
 	ErrDamaged = errors.New("damaged journal")
+	// ErrForeign wraps ErrDamaged, for a segment of another filter.
+	ErrForeign = fmt.Errorf("%w: it is another filter's", ErrDamaged)
 	// ErrNoSpace is wrapped by Reserve's error when the disk is full.
 	ErrNoSpace = errors.New("no space for the journal")
 	// ErrShortage is wrapped by Reserve's error when descriptors or memory have run out.

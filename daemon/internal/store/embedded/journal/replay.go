@@ -135,7 +135,7 @@ func (r Reading) segment(found *Found, path string, seq uint64, last bool) error
 	case h.generation < r.Generation:
 		return nil
 	case h.mark != 0 && r.Mark != 0 && h.mark != r.Mark:
-		return fmt.Errorf("%w: it is another filter's", ErrDamaged)
+		return ErrForeign
 	case h.generation > r.Generation:
 		return fmt.Errorf("%w: it is of generation %d, the filter of %d", ErrDamaged, h.generation, r.Generation)
 	case h.width != r.width():
