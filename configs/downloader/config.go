@@ -134,7 +134,8 @@ type Script struct {
 	// Python is the path of a Python, 3.11 or newer, that runs scripts written in it. Default "": there
 	// is none, and such jobs are refused.
 	Python string `yaml:"python"`
-	// Processes is how many processes may run at once. 1 to 1000. Default 16.
+	// Processes is how many processes may run code at once; those that wait for a page are not counted.
+	// 1 to 1000. Default 16.
 	Processes int `yaml:"processes"`
 	// Memory is how much memory each may write to. 128MiB to 16GiB. Default 256MiB.
 	Memory configs.Size `yaml:"memory"`
@@ -189,7 +190,8 @@ type Auth struct {
 // Limits bound what one request may cost.
 type Limits struct {
 	// JobBytes is the largest job with its code and the list of URIs in it; a stream of URIs
-	// is not bound by it. 1 KiB to 1 GiB. Default 16MiB.
+	// is not bound by it. All jobs that are read at a time may take 16 times as much memory, and
+	// 64 MiB at least. 1 KiB to 1 GiB. Default 16MiB.
 	JobBytes configs.Size `yaml:"job_bytes"`
 	// HeaderTimeout is how long a caller may take to send a request's header. Default 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`

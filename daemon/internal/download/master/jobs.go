@@ -18,11 +18,11 @@ import (
 )
 
 // readJob reads the job in a body, and returns where its URIs are. A name in the path, unless it
-// is "", must match that of the job.
-func (m *Master) readJob(w http.ResponseWriter, r *http.Request, keep bool) (download.Job, []download.NewTask, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, m.inTime(w, r.Body), m.JobBytes))
+// is "", must match that of the job. The caller gives t back when it is done with both.
+func (m *Master) readJob(w http.ResponseWriter, r *http.Request, t *taken, keep bool) (download.Job, []download.NewTask, error) {
+	body, err := t.body(w, r)
 	if err != nil {
-		return download.Job{}, nil, bodyError(err, m.JobBytes)
+		return download.Job{}, nil, err
 	}
 	name := r.URL.Query().Get("file")
 	if name == "" || len(name) > 200 {
@@ -151,7 +151,9 @@ func bodyError(err error, most int64) error {
 }
 
 func (m *Master) checkJob(w http.ResponseWriter, r *http.Request) error {
-	j, tasks, err := m.readJob(w, r, false)
+	t := &taken{m: m}
+	defer t.giveBack()
+	j, tasks, err := m.readJob(w, r, t, false)
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,9 @@ func (m *Master) checkJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (m *Master) addJob(w http.ResponseWriter, r *http.Request) error {
-	j, tasks, err := m.readJob(w, r, true)
+	t := &taken{m: m}
+	defer t.giveBack()
+	j, tasks, err := m.readJob(w, r, t, true)
 	if err != nil {
 		return err
 	}
@@ -174,7 +178,9 @@ func (m *Master) addJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (m *Master) changeJob(w http.ResponseWriter, r *http.Request) error {
-	j, tasks, err := m.readJob(w, r, true)
+	t := &taken{m: m}
+	defer t.giveBack()
+	j, tasks, err := m.readJob(w, r, t, true)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 	// Proxy, if not nil, returns why a proxy of a job would be refused, as far as that is known before
 	// its name is resolved.
 	Proxy        func(uri string) error
-	JobBytes     int64         // the largest job
+	JobBytes     int64         // the largest job; all that are read at a time may take readingBytes of memory
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
 	AllowedHosts []string
@@ -58,6 +59,7 @@ type Options struct {
 type Master struct {
 	Options
 	mux      *http.ServeMux
+	reading  *budget.Budget // memory of jobs that are read, in bytes
 	access   *access.Guard
 	requests *prometheus.CounterVec
 	uris     *prometheus.CounterVec
@@ -70,7 +72,7 @@ type action func(w http.ResponseWriter, r *http.Request) error
 func New(o Options) *Master {
 	registry := prometheus.WrapRegistererWithPrefix("uridownloader_", o.Registry)
 	m := &Master{
-		Options: o, mux: http.NewServeMux(),
+		Options: o, mux: http.NewServeMux(), reading: budget.New(readingBytes(o.JobBytes)),
 		access: access.New(access.Options{
 			Program: "uridownloader", Includes: map[string][]string{ScopeAdmin: {ScopeRead, ScopeSubmit}, ScopeSubmit: {ScopeRead}},
 			Authenticate: o.Authenticate, AllowedHosts: o.AllowedHosts, Connections: o.Connections, Log: o.Log,

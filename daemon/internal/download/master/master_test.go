@@ -29,6 +29,8 @@ type rig struct {
 	store download.Store
 	url   string
 	woken atomic.Int64
+
+	master *Master
 }
 
 func newRig(t *testing.T, change ...func(*Options)) *rig {
@@ -71,7 +73,8 @@ func newRigIn(t *testing.T, dir string, clock func() time.Time, change ...func(*
 	for _, f := range change {
 		f(&o)
 	}
-	server := httptest.NewServer(New(o))
+	r.master = New(o)
+	server := httptest.NewServer(r.master)
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	return r

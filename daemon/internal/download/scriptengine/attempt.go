@@ -28,6 +28,7 @@ type attempt struct {
 	reader  atomic.Pointer[process] // reads pages for code in Python; nil until the code asks for one
 	clock   *clock.Clock
 
+	placed  bool // it has one of the engine's places
 	begun   bool // the host of the task was called
 	crowded bool
 	pages   map[int]*fetched // by their number, from 1
@@ -109,6 +110,28 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 		return worker.Page{}, err
 	}
 	return a.result(end.Page)
+}
+
+// enter waits for one of the engine's places. It does nothing if the attempt has one.
+func (a *attempt) enter(ctx context.Context) error {
+	if a.placed {
+		return nil
+	}
+	select {
+	case a.e.places <- struct{}{}:
+		a.placed = true
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave lets others have the place.
+func (a *attempt) leave() {
+	if a.placed {
+		<-a.e.places
+		a.placed = false
+	}
 }
 
 // serve answers the requests of the process until its last message. When ctx ends, requests are cut off.

@@ -32,7 +32,7 @@ type Options struct {
 	Follow func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error
 	// Program is run with child.Args, so its Main must be child.Main. "": this very program.
 	Program   string
-	Processes int   // at once; 0: 16
+	Processes int   // whose code runs at once; those that wait for a page are not counted; 0: 16
 	Memory    int64 // bytes that a process may write to; 0: 256 MiB
 	// CPU is the processor time of a process. 0: script.MaxCPU.
 	CPU time.Duration
@@ -44,7 +44,7 @@ type Options struct {
 // Engine is a worker.Engine. It is safe for concurrent use.
 type Engine struct {
 	o      Options
-	places chan struct{}
+	places chan struct{} // of processes whose code runs
 	checks chan struct{}
 	python func() (child.Python, error) // returns what it needs
 
@@ -97,12 +97,10 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	if err := script.Check(a.code, a.of); err != nil { // the master has checked it, but perhaps in another version
 		return worker.Page{}, &worker.Failure{Reason: "code: " + err.Error(), Permanent: true}
 	}
-	select {
-	case e.places <- struct{}{}:
-		defer func() { <-e.places }()
-	case <-ctx.Done():
-		return worker.Page{}, context.Cause(ctx)
+	if err := a.enter(ctx); err != nil {
+		return worker.Page{}, err
 	}
+	defer a.leave()
 	page, err := a.run(ctx)
 	if err = errors.Join(err, a.closePages()); err != nil {
 		if page.Body != nil {

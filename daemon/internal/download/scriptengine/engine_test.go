@@ -3,6 +3,7 @@
 package scriptengine
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -178,5 +179,48 @@ func TestNames(t *testing.T) {
 	page := r.good("emit([type(x) for x in [" + strings.Join(script.Names(download.ScriptDownload), ", ") + "]])")
 	if strings.Count(string(page.Records), `"`) != 2*len(script.Names(download.ScriptDownload)) {
 		t.Errorf("records: %s", page.Records)
+	}
+}
+
+// Code that waits for its host, or for a page, leaves its place to other code, and has one again when it goes on.
+func TestWaitingCodeHoldsNoPlace(t *testing.T) {
+	r := newRig(t, serveShop, func(o *Options) { o.Processes = 1 })
+	const code = "def download(task):\n    emit(fetch(task.uri).status)\n"
+	const waiters = 3
+	waiting, come := make(chan struct{}, waiters), make(chan struct{})
+	ended := make(chan error, waiters)
+	for range waiters {
+		w := r.work(code)
+		w.First = func(ctx context.Context) error {
+			waiting <- struct{}{}
+			select {
+			case <-come:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		go func() {
+			page, err := r.engine.Download(t.Context(), w)
+			if err == nil && string(page.Records) != "200\n" {
+				err = fmt.Errorf("emitted %q", page.Records)
+			}
+			ended <- err
+		}()
+	}
+	for range waiters {
+		<-waiting // all of them, although there is one place
+	}
+	if page, failure := r.run("emit(1)"); failure != nil || string(page.Records) != "1\n" {
+		t.Errorf("other code meanwhile: %+v", failure)
+	}
+	close(come)
+	for range waiters {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(r.engine.places); n != 0 {
+		t.Errorf("%d places are taken at the end", n)
 	}
 }

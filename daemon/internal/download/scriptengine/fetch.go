@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
@@ -47,10 +48,7 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	for name, value := range q.Headers {
 		r.Header.Set(name, value)
 	}
-	if err := a.turn(ctx, to.String(), own); err != nil {
-		return err
-	}
-	answer, err := a.e.o.HTTP.Fetch(ctx, a.w, r)
+	answer, err := a.waitFor(ctx, r, to.String(), own)
 	if err != nil {
 		if failure := (*worker.Failure)(nil); errors.As(err, &failure) && !own {
 			failure.Crowded = false
@@ -81,6 +79,25 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	page := &wire.Page{ID: number, URL: answer.URI, Status: answer.Status, ContentType: answer.ContentType, Body: text, Headers: headersOf(f.result.Header)}
 	_ = a.process.send(wire.Down{Page: page}) // if the process is gone, reading says why
 	return nil
+}
+
+// waitFor fetches a page in its host's turn. Meanwhile the code does not run, and its place is for others: a host with a
+// long delay would otherwise hold up all code. Waiting for a place afterwards is no time of the code.
+func (a *attempt) waitFor(ctx context.Context, r httpengine.Request, uri string, own bool) (*fetch.Response, error) {
+	a.leave()
+	if err := a.turn(ctx, uri, own); err != nil {
+		return nil, err
+	}
+	answer, err := a.e.o.HTTP.Fetch(ctx, a.w, r)
+	if err != nil {
+		return nil, err
+	}
+	resume := a.clock.Pause()
+	defer resume()
+	if err := a.enter(ctx); err != nil {
+		return nil, errors.Join(err, answer.Body.Close())
+	}
+	return answer, nil
 }
 
 // turn waits until a request may be sent. The first request to the host of a task's URI already has its turn.

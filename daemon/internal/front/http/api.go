@@ -25,11 +25,11 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/coding"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 )
 
 // Options says what a Server serves, and within which limits.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 )

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 )
 
 // Internals for the tests of package api_test.

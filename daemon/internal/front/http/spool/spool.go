@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 )
 
 const (
