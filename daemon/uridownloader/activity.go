@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/job"
 )
 
@@ -104,7 +105,7 @@ const mostErrors = 10
 // write writes a table for people.
 func (a activity) write(w io.Writer) error {
 	dispatcher := cmp.Or(a.Dispatcher, "none: nothing is handed out")
-	if _, err := fmt.Fprintf(w, "%s  dispatcher: %s\n\n", a.Time.Local().Format(time.DateTime), dispatcher); err != nil {
+	if _, err := fmt.Fprintf(w, "%s  dispatcher: %s\n\n", a.Time.Local().Format(time.DateTime), terminal.Text(dispatcher)); err != nil {
 		return err
 	}
 	rows := [][]string{{"JOB", "STATUS"}}

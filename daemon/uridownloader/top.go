@@ -119,7 +119,7 @@ func (t top) show(a activity) error {
 		return err
 	}
 	if t.terminal && !t.once {
-		if _, err := io.WriteString(t.out, terminal.ClearScreen); err != nil {
+		if err := terminal.Clear(t.out); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -134,13 +133,13 @@ func (v *verification) progress(c verify.Counts) {
 	}
 	if errOut := v.cmd.ErrOrStderr(); !v.asJSON && terminal.Is(errOut) && now.Sub(v.began) > terminal.ProgressAfter && now.Sub(v.drawn) > terminal.ProgressEvery {
 		v.drawn = now
-		_, _ = fmt.Fprintf(errOut, "%s%s bodies, %s, %s damaged", terminal.ClearLine, human.Count(c.Bodies), human.Bytes(c.Bytes), human.Count(c.Damaged))
+		_ = terminal.Redraw(errOut, fmt.Sprintf("%s bodies, %s, %s damaged", human.Count(c.Bodies), human.Bytes(c.Bytes), human.Count(c.Damaged)))
 	}
 }
 
 func (v *verification) clear() {
 	if !v.drawn.IsZero() {
-		_, _ = io.WriteString(v.cmd.ErrOrStderr(), terminal.ClearLine)
+		_ = terminal.Redraw(v.cmd.ErrOrStderr(), "")
 		v.drawn = time.Time{}
 	}
 }

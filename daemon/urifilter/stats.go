@@ -113,7 +113,7 @@ func (w watching) show(out io.Writer, s stats) error {
 		return err
 	}
 	if w.terminal && !w.once {
-		if _, err := io.WriteString(out, terminal.ClearScreen); err != nil {
+		if err := terminal.Clear(out); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // Exit codes of every command. A command stopped by a signal exits with 128 plus its number.
@@ -38,7 +40,7 @@ type ExitCode int
 
 func (e ExitCode) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 
-// Line is one command line, with its input and outputs.
+// Line is one command line, with its input and outputs. What is written to a terminal goes through terminal.Text.
 type Line struct {
 	Args     []string
 	In       io.Reader
@@ -51,6 +53,7 @@ type Line struct {
 
 // Run executes a command line and returns the exit code. Errors begin with the name of root.
 func Run(ctx context.Context, root *cobra.Command, line Line) int {
+	line.Out, line.Err = terminal.Protect(line.Out), terminal.Protect(line.Err)
 	root.SetArgs(line.Args)
 	root.SetIn(line.In)
 	root.SetOut(line.Out)
@@ -106,7 +109,7 @@ func (l Line) print(root *cobra.Command, err error, other string) {
 			text += HintMark + other
 		}
 	}
-	fmt.Fprintf(l.Err, "%s: %s\n", root.Name(), text)
+	fmt.Fprintf(l.Err, "%s: %s\n", root.Name(), terminal.Text(text))
 }
 
 // NewRoot makes a program's root command, with groups of commands. The last group is for help and

@@ -8,10 +8,17 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // Table aligns the columns in left to the left and the others to the right.
 func Table(w io.Writer, rows [][]string, left map[int]bool) error {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = terminal.Text(cell) // also for a pager, which passes on what a terminal obeys
+		}
+	}
 	width := map[int]int{}
 	for _, row := range rows {
 		for i, cell := range row {

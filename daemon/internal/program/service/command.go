@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -226,7 +227,7 @@ func newLogs(p systemd.Program) *cobra.Command {
 				args = append(args, "--follow")
 			}
 			journal := exec.CommandContext(cmd.Context(), "journalctl", args...)
-			journal.Stdout, journal.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			journal.Stdout, journal.Stderr = terminal.Stream(cmd.OutOrStdout()), terminal.Stream(cmd.ErrOrStderr())
 			if err := journal.Run(); err != nil && cmd.Context().Err() == nil {
 				return fmt.Errorf("journalctl: %w\nhint: root and the group systemd-journal may read the journal", err)
 			}

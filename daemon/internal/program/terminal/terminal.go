@@ -1,8 +1,9 @@
-// Package terminal helps commands to show their progress on a terminal: whether there is one,
-// and when and how its line is rewritten.
+// Package terminal is how our programs write to a terminal: what others have written is shown and never obeyed, and
+// lines and screens of our own are redrawn. No other package writes control characters to a terminal.
 package terminal
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -14,14 +15,53 @@ const (
 	ProgressAfter = 500 * time.Millisecond
 	// ProgressEvery is the time between two updates of a progress line.
 	ProgressEvery = 100 * time.Millisecond
-	// ClearLine goes to the beginning of the line and erases it.
-	ClearLine = "\r\x1b[K"
-	// ClearScreen goes to the upper left corner and erases everything below.
-	ClearScreen = "\x1b[H\x1b[2J"
+)
+
+const (
+	clearLine   = "\r\x1b[K"      // goes to the beginning of the line and erases it
+	clearScreen = "\x1b[H\x1b[2J" // goes to the upper left corner and erases everything below
 )
 
 // Is reports whether a stream is a terminal.
 func Is(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := file(stream)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// Width is how many columns a terminal has; 80 if that is not known.
+func Width(stream any) int {
+	if f := file(stream); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= 20 {
+			return width
+		}
+	}
+	return 80
+}
+
+// Stream is the stream that Protect was given, for another program that is to write there.
+func Stream(w io.Writer) io.Writer {
+	if s, ok := w.(*screen); ok {
+		return s.to
+	}
+	return w
+}
+
+func file(stream any) *os.File {
+	if s, ok := stream.(*screen); ok {
+		stream = s.to
+	}
+	f, _ := stream.(*os.File)
+	return f
+}
+
+// Redraw replaces the line of the cursor; "" erases it.
+func Redraw(w io.Writer, line string) error {
+	_, err := io.WriteString(Stream(w), clearLine+Text(line))
+	return err
+}
+
+// Clear erases the screen.
+func Clear(w io.Writer) error {
+	_, err := io.WriteString(Stream(w), clearScreen)
+	return err
 }

@@ -5,22 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 const (
 	drawEvery = 200 * time.Millisecond // on a terminal
 	tellEvery = time.Second            // as JSON
-	clearLine = "\r\x1b[K"
 )
 
 // event is a line of --json.
@@ -35,7 +33,8 @@ func tell(w io.Writer, e event) error { return json.NewEncoder(w).Encode(e) }
 
 // watch runs a crawl, and shows its progress, and at the end its outcome.
 func (o *options) watch(cmd *cobra.Command, c *crawl.Crawl) error {
-	screen, width := terminal(cmd.ErrOrStderr())
+	screen := cmd.ErrOrStderr()
+	drawn := terminal.Is(screen)
 	every := drawEvery
 	if o.asJSON {
 		every = tellEvery
@@ -50,35 +49,20 @@ func (o *options) watch(cmd *cobra.Command, c *crawl.Crawl) error {
 			switch {
 			case o.asJSON:
 				_ = tell(cmd.OutOrStdout(), event{"progress", o.out, false, c.Progress()})
-			case screen != nil:
-				_, _ = fmt.Fprint(screen, clearLine+cut(line(c.Progress()), width()))
+			case drawn:
+				_ = terminal.Redraw(screen, cut(line(c.Progress()), terminal.Width(screen)))
 			}
 		case err := <-ended:
 			p := c.Progress()
 			switch {
 			case o.asJSON:
 				return cmp.Or(err, tell(cmd.OutOrStdout(), event{"summary", o.out, err == nil, p}))
-			case screen != nil:
-				_, _ = fmt.Fprint(screen, clearLine)
+			case drawn:
+				_ = terminal.Redraw(screen, "")
 			}
 			summary(cmd.OutOrStdout(), o.out, p, err == nil)
 			return err
 		}
-	}
-}
-
-// terminal returns the stream if it is a terminal, and its width.
-func terminal(stream io.Writer) (io.Writer, func() int) {
-	f, ok := stream.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, nil
-	}
-	return f, func() int {
-		width, _, err := term.GetSize(int(f.Fd()))
-		if err != nil || width < 20 {
-			return 80
-		}
-		return width
 	}
 }
 

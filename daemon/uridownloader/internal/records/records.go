@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
 
@@ -48,7 +49,7 @@ func newList(cmd *cobra.Command, kind string, line func(record map[string]any) s
 			} else if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintln(out, line(record)); err != nil {
+			if _, err := fmt.Fprintln(out, terminal.Text(line(record))); err != nil {
 				return err
 			}
 		}

@@ -88,11 +88,11 @@ func (p *progress) show(format string, args ...any) {
 		return
 	}
 	p.shown = true
-	fmt.Fprintf(p.w, terminal.ClearLine+format, args...)
+	_ = terminal.Redraw(p.w, fmt.Sprintf(format, args...))
 }
 
 func (p *progress) clear() {
 	if p.shown {
-		fmt.Fprint(p.w, terminal.ClearLine)
+		_ = terminal.Redraw(p.w, "")
 	}
 }

@@ -28,7 +28,7 @@ func (w *work) writeback(name string, p archive.Progress) (client.CopyResult, er
 		if !told && !w.flags.quiet {
 			told = true
 			if terminal.Is(w.err) {
-				fmt.Fprint(w.err, terminal.ClearLine)
+				_ = terminal.Redraw(w.err, "")
 			}
 			fmt.Fprintf(w.err, "waits up to %s: %v\n", w.flags.wait, err)
 		}

@@ -32,11 +32,11 @@ func newCopyProgress(w io.Writer, name string, on bool) *copyProgress {
 		for {
 			select {
 			case <-p.finish:
-				fmt.Fprint(p.w, terminal.ClearLine)
+				_ = terminal.Redraw(p.w, "")
 				return
 			case <-tick.C:
 				if time.Since(p.start) > terminal.ProgressAfter {
-					fmt.Fprint(p.w, terminal.ClearLine+p.line(time.Since(p.start)))
+					_ = terminal.Redraw(p.w, p.line(time.Since(p.start)))
 				}
 			}
 		}

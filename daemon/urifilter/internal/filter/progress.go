@@ -35,7 +35,7 @@ func (p *progress) update(t tally) {
 		return
 	}
 	p.last, p.shown = now, true
-	fmt.Fprint(p.w, terminal.ClearLine+p.line(t, now.Sub(p.start)))
+	_ = terminal.Redraw(p.w, p.line(t, now.Sub(p.start)))
 }
 
 func (p *progress) line(t tally, elapsed time.Duration) string {
@@ -58,7 +58,7 @@ func (p *progress) unsized() {
 // clear erases the line, so that other output does not mix with it.
 func (p *progress) clear() {
 	if p != nil && p.shown {
-		fmt.Fprint(p.w, terminal.ClearLine)
+		_ = terminal.Redraw(p.w, "")
 		p.shown = false
 	}
 }

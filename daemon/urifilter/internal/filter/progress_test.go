@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"testing"
 	"time"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 func TestProgressIsForLongInputs(t *testing.T) {
@@ -30,7 +28,7 @@ func TestProgressIsForLongInputs(t *testing.T) {
 	w.Reset()
 	p.clear()
 	p.clear()
-	if got := w.String(); got != terminal.ClearLine {
+	if got := w.String(); got != "\r\x1b[K" {
 		t.Errorf("clear: %q", got)
 	}
 	p.size = 0

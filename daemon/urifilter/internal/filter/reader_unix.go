@@ -7,11 +7,13 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // readerLeft reports whether out is a pipe or a terminal that nobody reads any more.
 func readerLeft(out io.Writer) bool {
-	file, ok := out.(*os.File)
+	file, ok := terminal.Stream(out).(*os.File)
 	if !ok {
 		return false
 	}
