@@ -57,7 +57,7 @@ func (m *Master) readJob(w http.ResponseWriter, r *http.Request, t *taken, keep 
 	if err == nil && m.Proxy != nil {
 		for i, proxy := range j.Setting.Proxies {
 			if refused := m.Proxy(proxy); refused != nil {
-				err = errors.Join(err, fmt.Errorf("%s: setting.proxy[%d]: %w\nhint: the operator can list it as proxies.allowed in uridownloader.yaml", name, i, refused))
+				err = errors.Join(err, fmt.Errorf("%s: setting.proxy[%d]: %w\nhint: private proxies are those that the operator lists as proxies.allowed in uridownloader.yaml", name, i, refused))
 			}
 		}
 	}
