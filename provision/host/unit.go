@@ -18,7 +18,7 @@ type Unit struct {
 
 // LookAtUnit asks systemd for a unit, which need not exist.
 func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
-	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + Quote(name), Look: true})
+	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + Quote(name), Watch: true})
 	if err != nil {
 		return u, fmt.Errorf("%s: %w", name, err)
 	}
