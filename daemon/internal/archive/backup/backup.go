@@ -129,7 +129,7 @@ func (k *Copier) begin(ctx context.Context, filter, doing string) (_ context.Con
 
 // Writeback copies a filter, by name or id, to the archive. p may be nil.
 func (k *Copier) Writeback(ctx context.Context, ref string, p archive.Progress) (Copy, error) {
-	f, err := k.engine.Lookup(ref)
+	f, err := k.engine.Find(ctx, ref)
 	if err != nil {
 		return Copy{}, err
 	}
@@ -167,7 +167,7 @@ func (k *Copier) writeback(ctx context.Context, spec engine.Spec, bits engine.Bi
 // Restore sets, in a filter given by name or id, all bits of a version in the archive, or of the
 // newest one if version is "". It creates a filter that the store lacks. p may be nil.
 func (k *Copier) Restore(ctx context.Context, ref, version string, p archive.Progress) (Copy, error) {
-	name, err := k.nameOf(ref)
+	name, err := k.nameOf(ctx, ref)
 	if err != nil {
 		return Copy{}, err
 	}
@@ -204,8 +204,8 @@ func (k *Copier) restore(ctx context.Context, name, version string, p archive.Pr
 
 // nameOf finds the name of the filter that ref refers to, which may be one that the store lacks.
 // A filter that the store has must have a bit-map.
-func (k *Copier) nameOf(ref string) (string, error) {
-	f, err := k.engine.Lookup(ref)
+func (k *Copier) nameOf(ctx context.Context, ref string) (string, error) {
+	f, err := k.engine.Find(ctx, ref)
 	var waits *engine.RestoringError
 	var unknown *engine.UnknownFilterError
 	switch {

@@ -141,7 +141,7 @@ func (o *Own) verdicts(ctx context.Context, op batch.Op, filter string, uris []s
 		return nil, err
 	}
 	var unknown *engine.UnknownFilterError
-	err = o.judge.Begin(&c.work, op, filter, batch.Expire{})
+	err = o.judge.Begin(ctx, &c.work, op, filter, batch.Expire{})
 	if errors.As(err, &unknown) {
 		return nil, &UnknownError{filter, unknown.Known}
 	}

@@ -104,12 +104,12 @@ func (e *DroppedError) Error() string {
 }
 
 // Begin prepares b for the batches of a call to the filter ref, a name or an id in decimal. It
-// returns the errors of Engine.Lookup and Filter.TakesItems, an *ExpireError, for Forget the
+// returns the errors of Engine.Find and Filter.TakesItems, an *ExpireError, for Forget the
 // error of Filter.Forgetful, and for Reserve, Commit and Release that of Filter.Reserving, a
 // *LeaseError, or an error that wraps engine.ErrNoReservation.
-func (j *Judge) Begin(b *Batch, op Op, ref string, expire Expire) (err error) {
+func (j *Judge) Begin(ctx context.Context, b *Batch, op Op, ref string, expire Expire) (err error) {
 	b.op, b.Over = op, 0
-	if b.Filter, err = j.Engine.Lookup(ref); err != nil {
+	if b.Filter, err = j.Engine.Find(ctx, ref); err != nil {
 		return err
 	}
 	if err := b.Filter.TakesItems(); err != nil {

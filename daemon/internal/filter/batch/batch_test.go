@@ -1,6 +1,7 @@
 package batch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,7 +62,7 @@ func list(t testing.TB, texts ...string) *items.List {
 func judged(t *testing.T, j *batch.Judge, op batch.Op, ref string, expire batch.Expire, texts ...string) []bool {
 	t.Helper()
 	var b batch.Batch
-	if err := j.Begin(&b, op, ref, expire); err != nil {
+	if err := j.Begin(context.Background(), &b, op, ref, expire); err != nil {
 		t.Fatal(err)
 	}
 	n, err := j.Judge(t.Context(), &b, list(t, texts...))
@@ -119,13 +120,13 @@ func TestExpireThatCannotBe(t *testing.T) {
 		"news":  {-1, true, batch.ExpireInvalid},
 	} {
 		var wrong *batch.ExpireError
-		err := j.Begin(&batch.Batch{}, batch.Add, ref, batch.Expire{Seconds: test.seconds, Given: test.given})
+		err := j.Begin(context.Background(), &batch.Batch{}, batch.Add, ref, batch.Expire{Seconds: test.seconds, Given: test.given})
 		if !errors.As(err, &wrong) || wrong.Reason != test.want {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
 	var unknown *engine.UnknownFilterError
-	if err := j.Begin(&batch.Batch{}, batch.Add, "none", batch.Expire{Seconds: -1, Given: true}); !errors.As(err, &unknown) {
+	if err := j.Begin(context.Background(), &batch.Batch{}, batch.Add, "none", batch.Expire{Seconds: -1, Given: true}); !errors.As(err, &unknown) {
 		t.Errorf("an unknown filter: %v", err)
 	}
 }
@@ -135,7 +136,7 @@ func TestExpireThatCannotBe(t *testing.T) {
 func TestFilterChangesUnderACall(t *testing.T) {
 	j, _ := open(t)
 	var b batch.Batch
-	if err := j.Begin(&b, batch.Add, "uri", batch.Expire{}); err != nil {
+	if err := j.Begin(context.Background(), &b, batch.Add, "uri", batch.Expire{}); err != nil {
 		t.Fatal(err)
 	}
 	add := func() (int, error) { return j.Judge(t.Context(), &b, list(t, "a")) }
@@ -183,7 +184,7 @@ func TestJudgeAllocatesNothingPerItem(t *testing.T) {
 	l := list(t, texts...)
 	var b batch.Batch
 	if got := testing.AllocsPerRun(20, func() {
-		if err := j.Begin(&b, batch.Add, "uri", batch.Expire{}); err != nil {
+		if err := j.Begin(context.Background(), &b, batch.Add, "uri", batch.Expire{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := j.Judge(t.Context(), &b, l); err != nil {

@@ -24,7 +24,7 @@ const nearTold = 10
 // errors of Engine.Lookup and Filter.Similar, an *items.Error for what cannot be compared, and
 // the errors of Filter.Near.
 func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error) {
-	f, err := j.Engine.Lookup(r.Filter)
+	f, err := j.Engine.Find(ctx, r.Filter)
 	if err != nil {
 		return Compared{}, err
 	}

@@ -23,7 +23,7 @@ func (f *Filter) Life() *Life { return f.life }
 // The archive is updated last. An error after the filter was cleared says so; a process that
 // ends between the two steps updates the archive at its next start.
 func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
-	f, err := e.Lookup(ref)
+	f, err := e.Find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

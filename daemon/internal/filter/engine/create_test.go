@@ -81,6 +81,8 @@ func (s *shared) Holds(_ context.Context, spec engine.Spec) (bool, error) {
 	return !s.gone[spec.Name], nil
 }
 
+func (s *shared) CatchUp(context.Context) error { return nil }
+
 func (s *shared) Drop(ctx context.Context, spec engine.Spec) error {
 	err := s.Store.Drop(ctx, spec)
 	if s.dropped != nil {

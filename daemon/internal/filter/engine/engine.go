@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
@@ -49,6 +50,9 @@ type Engine struct {
 	asked   bool               // the archive has answered once
 
 	quarantine []Quarantined
+
+	following atomic.Bool // Follow runs
+	catching  catching
 
 	changing map[string]*underway // by name
 	changed  chan struct{}        // closed when a filter is made, replaced or dropped
@@ -88,7 +92,7 @@ func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
 		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
-		changing: map[string]*underway{}, changed: make(chan struct{}),
+		changing: map[string]*underway{}, changed: make(chan struct{}), catching: newCatching(),
 	}
 	for _, spec := range s.Filters {
 		e.fixed[spec.Name] = spec.ID
@@ -183,7 +187,7 @@ func (e *Engine) announceChange() {
 	e.changed = make(chan struct{})
 }
 
-// Lookup finds a filter by its name or its id in decimal.
+// Lookup finds a filter by its name or its id in decimal, among those that this daemon knows; see Find.
 // The error is an *UnknownFilterError, a *RestoringError or a *QuarantinedError, or wraps
 // ErrNoSpace for a filter of the settings that is not made yet.
 func (e *Engine) Lookup(ref string) (*Filter, error) {
@@ -235,7 +239,7 @@ func (e *Engine) Listed(name string) bool {
 // Drop forgets a filter and all its items. Its running batches may still succeed. The
 // data of a filter in quarantine are moved away instead.
 func (e *Engine) Drop(ctx context.Context, name string) error {
-	f, err := e.Lookup(name)
+	f, err := e.Find(ctx, name)
 	if bad := asQuarantined(err); bad != nil {
 		ctx, end, err := e.begin(ctx, bad.Name)
 		if err != nil {

@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"context"
+	"fmt"
+	"sync"
+)
 
 // Feed passes changes from a shared store to the engine, in the order in which they were sent. It keeps
 // those that the engine has not accepted yet, however many there are: a store sends each once, and
@@ -31,6 +35,20 @@ func (f *Feed) Send(c Change) {
 	if !f.running {
 		f.running = true
 		f.work.Go(f.pass)
+	}
+}
+
+// Await returns when the engine has taken all that was sent before.
+func (f *Feed) Await(ctx context.Context) error {
+	taken := make(chan struct{})
+	f.Send(Change{Taken: taken})
+	select {
+	case <-taken:
+		return nil
+	case <-f.done:
+		return fmt.Errorf("%w: it is being closed", ErrUnavailable)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
 }
 

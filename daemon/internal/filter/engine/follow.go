@@ -4,6 +4,8 @@ import "context"
 
 // Follow applies the changes that other daemons make in a shared store, until ctx ends.
 func (e *Engine) Follow(ctx context.Context) {
+	e.following.Store(true)
+	defer e.following.Store(false)
 	for {
 		select {
 		case <-ctx.Done():
@@ -16,6 +18,9 @@ func (e *Engine) Follow(ctx context.Context) {
 
 func (e *Engine) apply(change Change) {
 	switch {
+	case change.Taken != nil:
+		close(change.Taken)
+		return
 	case change.Bad != nil:
 		e.confine(*change.Bad)
 		return

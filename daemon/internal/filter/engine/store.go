@@ -132,7 +132,8 @@ type Store interface {
 	Load(ctx context.Context) (map[Spec]Set, error)
 	// Create makes an empty filter, durable on return. The name must be free.
 	Create(ctx context.Context, spec Spec, b Identity) (Set, error)
-	// Drop forgets a filter and its items, durable on return.
+	// Drop forgets a filter and its items, durable on return. Other daemons that share the store
+	// know it when Drop returns, those that do not answer excepted.
 	Drop(ctx context.Context, spec Spec) error
 	// Clear makes a filter empty, with the seed of b and its generation or a later one, in one
 	// step and durable on return: whatever ends the process, Load returns either the old or the
@@ -168,6 +169,9 @@ type Numbers interface {
 type Shared interface {
 	// Holds reports whether the store has a filter with this spec, even if cleared or made again.
 	Holds(ctx context.Context, spec Spec) (bool, error)
+	// CatchUp returns when Changes has reported, and the engine has taken, all that other daemons
+	// had done when it was called. It wraps ErrUnavailable if that cannot be learnt.
+	CatchUp(ctx context.Context) error
 }
 
 // Change is a filter that another daemon made (use Set), dropped (Gone is no longer usable),
@@ -177,4 +181,6 @@ type Change struct {
 	Set, Gone Set
 	// Bad is in quarantine from now on, Mended no longer; nil: none.
 	Bad, Mended *Quarantined
+	// Taken, if not nil, is closed by the engine; nothing is changed.
+	Taken chan<- struct{}
 }

@@ -54,7 +54,7 @@ func (c *call) mayCopy(known ...string) error {
 		return err
 	}
 	if c.s.backup == nil {
-		f, err := c.s.engine.Lookup(c.name)
+		f, err := c.s.engine.Find(c.r.Context(), c.name)
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (c *call) list(j judgement, m media.Type) error {
 		}
 	}
 	c.work.Terms = batch.Terms{Lease: c.req.Lease, Reservation: c.req.Reservation, All: c.req.NoList}
-	if err := c.s.judge.Begin(&c.work, j.op, c.req.Filter, batch.Expire{Seconds: c.req.Expire, Given: c.req.HasExpire}); err != nil {
+	if err := c.s.judge.Begin(c.r.Context(), &c.work, j.op, c.req.Filter, batch.Expire{Seconds: c.req.Expire, Given: c.req.HasExpire}); err != nil {
 		return err
 	}
 	n, err := c.s.judge.Judge(c.r.Context(), &c.work, &c.req.List)

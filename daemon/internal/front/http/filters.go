@@ -33,7 +33,7 @@ func (c *call) listFilters() error {
 }
 
 func (c *call) getFilter() error {
-	f, err := c.s.engine.Lookup(c.name)
+	f, err := c.s.engine.Find(c.r.Context(), c.name)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *call) putFilter() error {
 	if err != nil {
 		return err
 	}
-	there, err := c.s.engine.Lookup(c.name)
+	there, err := c.s.engine.Find(c.r.Context(), c.name)
 	if err != nil || there.Name != c.name { // it may be the id of another filter
 		there = nil
 	}
@@ -76,7 +76,7 @@ func (c *call) putFilter() error {
 }
 
 func (c *call) dropFilter() error {
-	f, err := c.s.engine.Lookup(c.name)
+	f, err := c.s.engine.Find(c.r.Context(), c.name)
 	var bad *engine.QuarantinedError
 	name, lost := "", "all items of the filter will be forgotten"
 	switch {
@@ -113,7 +113,7 @@ func (c *call) clearFilter() error {
 	if err := c.queryOnly("confirm"); err != nil {
 		return err
 	}
-	f, err := c.s.engine.Lookup(c.name)
+	f, err := c.s.engine.Find(c.r.Context(), c.name)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 	if ref == "" {
 		return false, &problem.Error{Code: problem.MissingParameter, Detail: "want ?filter= (or ?filter_typeid=) and the name or id of a filter"}
 	}
-	if _, err := c.s.engine.Lookup(ref); err != nil {
+	if _, err := c.s.engine.Find(c.r.Context(), ref); err != nil {
 		return false, err // before any fault of the time
 	}
 	expire := batch.Expire{Given: query.Has("expire")}
@@ -109,7 +109,7 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 			return false, &problem.Error{Code: problem.InvalidParameter, Detail: "invalid: found " + strconv.Quote(value), Known: known}
 		}
 	}
-	return skips, c.s.judge.Begin(&c.work, j.op, ref, expire)
+	return skips, c.s.judge.Begin(c.r.Context(), &c.work, j.op, ref, expire)
 }
 
 func (st *stream) run() error {

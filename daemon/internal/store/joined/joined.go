@@ -203,6 +203,18 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	return store.Clear(ctx, spec, b, serve)
 }
 
+// CatchUp implements engine.Shared.
+func (s *Store) CatchUp(ctx context.Context) error {
+	for _, store := range []any{s.main, s.beside} {
+		if shared, ok := store.(engine.Shared); ok {
+			if err := shared.CatchUp(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Holds implements engine.Shared.
 func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 	store, err := s.of(spec)

@@ -77,11 +77,13 @@ func TestRefusals(t *testing.T) {
 
 // A server with wrong settings is refused, at the start and later.
 func TestDemands(t *testing.T) {
-	server := mysqltest.Start(t)
+	server := mysqltest.Start(t, "--log-bin", "--sync-binlog=1")
 	c := config(server)
 	store, set := opened(t, c)
 	for _, test := range []struct{ wrong, right, want string }{
 		{"innodb_flush_log_at_trx_commit = 2", "innodb_flush_log_at_trx_commit = 1", "hint: SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
+		{"sync_binlog = 0", "sync_binlog = 1", "hint: SET GLOBAL sync_binlog = 1"},
+		{"sync_binlog = 7", "sync_binlog = 1", "has a binary log and sync_binlog 7"},
 		{"read_only = 1", "read_only = 0", "hint: name the primary in mysql.addr"},
 	} {
 		server.Exec("set global " + test.wrong)
@@ -96,7 +98,7 @@ func TestDemands(t *testing.T) {
 		await(t, test.right+" is seen", func() bool { return store.Ready(context.Background()) == nil })
 	}
 	c.Durable = false
-	server.Exec("set global innodb_flush_log_at_trx_commit = 2")
+	server.Exec("set global innodb_flush_log_at_trx_commit = 2", "set global sync_binlog = 0")
 	other, err := Open(context.Background(), c)
 	if err != nil {
 		t.Fatalf("not durable: %v", err)
@@ -106,6 +108,17 @@ func TestDemands(t *testing.T) {
 	}
 	if got := len(storetest.Add(t, set, nil)); got != 0 {
 		t.Error(got)
+	}
+}
+
+// The servers of a Galera cluster are refused; all others say OFF, or have no such variable.
+func TestGaleraIsRefused(t *testing.T) {
+	for value, refused := range map[string]bool{"": false, "OFF": false, "0": false, "ON": true, "1": true} {
+		if err := checkGalera(value); (err != nil) != refused {
+			t.Errorf("wsrep_on %q: %v", value, err)
+		} else if refused {
+			wantError(t, err, "Galera", "hint: name a MariaDB of its own")
+		}
 	}
 }
 

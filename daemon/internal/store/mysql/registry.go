@@ -186,7 +186,10 @@ func (s *Store) locked(ctx context.Context, do func(ctx context.Context, c *sql.
 		var released sql.NullInt64
 		err = errors.Join(err, c.QueryRowContext(ctx, "select release_lock(?)", name).Scan(&released))
 	}()
-	return do(ctx, c)
+	if err := do(ctx, c); err != nil {
+		return err
+	}
+	return s.waitForRead(ctx, c) // what was decided by it may be answered
 }
 
 // comments returns the comments of the tables whose names begin as ours do.

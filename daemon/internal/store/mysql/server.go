@@ -110,15 +110,22 @@ func (s *Store) demand(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, replyMost)
 	defer cancel()
 	var version, readOnly, binlog, format string
-	var flush int
+	var flush, sync int
 	var packet int64
-	err := db.QueryRowContext(ctx, "select version(), @@global.read_only, @@global.log_bin, @@global.binlog_format, @@global.innodb_flush_log_at_trx_commit, @@max_allowed_packet").
-		Scan(&version, &readOnly, &binlog, &format, &flush, &packet)
+	err := db.QueryRowContext(ctx, "select version(), @@global.read_only, @@global.log_bin, @@global.binlog_format, @@global.sync_binlog, @@global.innodb_flush_log_at_trx_commit, @@max_allowed_packet").
+		Scan(&version, &readOnly, &binlog, &format, &sync, &flush, &packet)
 	if err != nil {
+		return err
+	}
+	galera := "" // servers that were built without it have no such variable
+	if err := eachRow(ctx, db, "select variable_value from information_schema.global_variables where variable_name = 'wsrep_on'", func() {}, &galera); err != nil {
 		return err
 	}
 	s.packet.Store(packet)
 	if err := checkVersion(version); err != nil {
+		return err
+	}
+	if err := checkGalera(galera); err != nil {
 		return err
 	}
 	switch {
@@ -128,8 +135,21 @@ func (s *Store) demand(ctx context.Context, db *sql.DB) error {
 		return &demandError{"has binlog_format STATEMENT, which does not take INSERT IGNORE at READ COMMITTED\nhint: set binlog_format = MIXED, which is its default"}
 	case flush != 1 && s.opt.Durable:
 		return &demandError{fmt.Sprintf("has innodb_flush_log_at_trx_commit %d: a crash of it would lose what was answered\nhint: SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in its settings; or durability: interval, if a second may be lost", flush)}
+	case binlog == "1" && sync != 1 && s.opt.Durable:
+		// After a crash the server takes back what its binary log lacks, whatever InnoDB has.
+		return &demandError{fmt.Sprintf("has a binary log and sync_binlog %d: a crash of its machine would lose what was answered\nhint: SET GLOBAL sync_binlog = 1, and the same in its settings; or durability: interval, if that may be lost", sync)}
 	}
 	return nil
+}
+
+// checkGalera refuses a server of a Galera cluster, given its wsrep_on: a write of another server of
+// the cluster can be acknowledged and not be seen here yet, and two servers take the same row. An
+// item could be new twice.
+func checkGalera(wsrepOn string) error {
+	if wsrepOn != "ON" && wsrepOn != "1" {
+		return nil
+	}
+	return &demandError{"is a server of a Galera cluster (wsrep_on), whose servers may not see each other's last writes: an item could be new twice\nhint: name a MariaDB of its own, or a primary with replicas, in mysql.addr"}
 }
 
 var connectedDesc = prometheus.NewDesc("urifilter_mysql_connected",

@@ -211,6 +211,14 @@ func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 	return found, nil
 }
 
+// CatchUp implements engine.Shared.
+func (s *Store) CatchUp(ctx context.Context) error {
+	if err := s.follow(ctx); err != nil {
+		return s.trouble(err)
+	}
+	return s.feed.Await(ctx)
+}
+
 // Ready implements engine.Store.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.refusing(); err != nil {

@@ -62,6 +62,19 @@ func (s *Store) syncedSince(epoch uint64) bool {
 	return err == nil && now == epoch
 }
 
+// CatchUp implements engine.Shared.
+func (s *Store) CatchUp(ctx context.Context) error {
+	epoch, err := s.state.Check()
+	if err != nil {
+		return err
+	}
+	if err := s.follow(ctx, epoch); err != nil {
+		signal(s.early) // poll does what is to be done about it
+		return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
+	}
+	return s.feed.Await(ctx)
+}
+
 // serveEntry serves the filter of an entry that is new in the registry, in place of the one of
 // its name, if there is one. It does not serve it if valid, called once the filter was read,
 // denies that it is whole.

@@ -239,6 +239,18 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	if _, err := s.state.Check(); err != nil {
 		return err
 	}
+	version, err := s.unregister(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if err := s.awaitFollowers(ctx, version); err != nil {
+		s.log.Warn("a filter is dropped; other daemons that share this redis may not know it yet", "filter", spec.Name, "err", err)
+	}
+	return nil
+}
+
+// unregister ends a filter, and returns the version from which daemons know it.
+func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.mu.Lock()
@@ -246,16 +258,16 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	delete(s.sets, spec.Name)
 	s.mu.Unlock()
 	if f == nil {
-		return &engine.UnknownFilterError{Ref: spec.Name}
+		return 0, &engine.UnknownFilterError{Ref: spec.Name}
 	}
 	if err := filter.Close(f); err != nil {
-		return err
+		return 0, err
 	}
-	if err := s.registry.Unregister(ctx, f.Base().Entry); err != nil {
-		return f.Base().Trouble(ctx, err)
+	if version, err = s.registry.Unregister(ctx, f.Base().Entry); err != nil {
+		return 0, f.Base().Trouble(ctx, err)
 	}
 	// Who makes it again gets another id.
-	return f.Base().Trouble(ctx, s.registry.ForgetID(ctx, spec.Name))
+	return version, f.Base().Trouble(ctx, s.registry.ForgetID(ctx, spec.Name))
 }
 
 // sweeper lets go of what has expired, here; Redis does so by itself. It also gives mirrors the

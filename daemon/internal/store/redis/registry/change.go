@@ -131,13 +131,15 @@ func (r *Registry) change(ctx context.Context, change func(have, tombs map[strin
 }
 
 // Unregister takes an entry out of the registry and leaves its keys to the cleaner. It does
-// nothing if the registry no longer has the entry.
-func (r *Registry) Unregister(ctx context.Context, e Entry) error {
+// nothing if the registry no longer has the entry. It returns the version from which daemons know
+// that.
+func (r *Registry) Unregister(ctx context.Context, e Entry) (version int64, err error) {
 	tomb, err := TombOf(e)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return r.change(ctx, func(have, _ map[string]string, commit func(func(redis.Pipeliner)) error) error {
+	var counted *redis.IntCmd
+	err = r.change(ctx, func(have, _ map[string]string, commit func(func(redis.Pipeliner)) error) error {
 		its, err := Decode(e.Spec.Name, have[e.Spec.Name])
 		if have[e.Spec.Name] == "" || err == nil && its != e {
 			return nil
@@ -148,8 +150,13 @@ func (r *Registry) Unregister(ctx context.Context, e Entry) error {
 		return commit(func(p redis.Pipeliner) {
 			p.HDel(ctx, Key, e.Spec.Name)
 			p.HSet(ctx, TombstonesKey, tomb, Dropped)
+			counted = p.Incr(ctx, versionKey)
 		})
 	})
+	if err != nil || counted == nil {
+		return 0, err
+	}
+	return counted.Val(), nil
 }
 
 // matchEntry returns the entry for the spec of e, given those that exist: an equal one of them,

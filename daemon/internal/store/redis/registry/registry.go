@@ -27,7 +27,7 @@ const (
 	FormatField = ":format"
 
 	format = "1"
-	// versionKey counts the clears that were ever made. It is in the registry's slot.
+	// versionKey counts the clears and drops that were ever made. It is in the registry's slot.
 	versionKey = "urifilter:version:{" + Key + "}"
 )
 
@@ -117,7 +117,7 @@ func (r *Registry) Another(id string) bool {
 	return r.id != "" && r.id != id
 }
 
-// Version returns the number of clears that were ever made.
+// Version returns the number of clears and drops that were ever made.
 func (r *Registry) Version(ctx context.Context) (int64, error) {
 	n, err := r.servers.Admin.Get(ctx, versionKey).Int64()
 	if err == redis.Nil {
