@@ -53,7 +53,7 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !(*l.lease > 0) || *l.lease > 86400 {
-		Problem(w, http.StatusBadRequest, "lease_invalid", "lease: want more than 0, and at most 86400 (a day)", nil)
+		Problem(w, http.StatusUnprocessableEntity, "lease_invalid", "lease: want more than 0, and at most 86400 (a day)", nil)
 		return
 	}
 	now := s.now()

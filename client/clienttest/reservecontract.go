@@ -72,7 +72,7 @@ func testReserve(t *testing.T, c *client.Client) {
 		wantRefusal(t, "an unknown reservation", err, 404, "unknown_reservation")
 		for _, lease := range []time.Duration{0, -time.Second, 25 * time.Hour} {
 			_, err = c.Reserve(ctx, name, []string{"x"}, lease)
-			wantRefusal(t, lease.String(), err, 400, "lease_invalid")
+			wantRefusal(t, lease.String(), err, 422, "lease_invalid")
 		}
 	}
 	_, err := c.Reserve(t.Context(), "uri", []string{"a"}, time.Hour)

@@ -62,12 +62,18 @@ func (r *Request) reservation(p *parser, form Form) *Error {
 	if err != nil {
 		return err
 	}
+	if form == Reserve && string(text) == nothingReserved {
+		return nil // the answer to a call that took nothing: it names none
+	}
 	if form == Reserve && !canName(text) {
 		return p.wrongType(fieldReservation, at, "another string", want)
 	}
 	r.Reservation = string(text)
 	return nil
 }
+
+// nothingReserved is the reservation in the answer to a call that took nothing.
+const nothingReserved = "00000000000000000000000000000000"
 
 // canName tells whether a caller may give a reservation this name. Stores identify a reservation
 // by the two halves of its name, neither of which is 0.

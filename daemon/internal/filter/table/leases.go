@@ -32,6 +32,7 @@ type reservation struct {
 	id        bloom.Hash
 	made, end int64
 	goes      int64 // when it is forgotten
+	at        int   // its place in leases.due
 	keys      map[bloom.Hash]keyState
 	held      int    // keys that are Held, some of which may be lost: the hold of a key decides
 	calls     uint32 // for keyState.call
@@ -51,7 +52,7 @@ type leases struct {
 
 	mu  sync.Mutex
 	of  map[uint64]*reservation // by Lo of their ids
-	due departures
+	due departures              // the same, each once
 }
 
 // The memory of a reservation, of each of its keys, and of a hold: on average a quarter of a
@@ -101,9 +102,10 @@ func (s *leases) get(id bloom.Hash) *reservation {
 // open makes a reservation; the caller holds mu.
 func (s *leases) open(id bloom.Hash, made, end int64) *reservation {
 	r := &reservation{id: id, made: made, end: end, keys: map[bloom.Hash]keyState{}}
+	r.goes = s.until(r)
 	s.of[id.Lo] = r
 	s.bytes.Add(reservationBytes)
-	s.leave(r, s.until(r))
+	heap.Push(&s.due, r)
 	return r
 }
 
@@ -113,7 +115,7 @@ func (s *leases) until(r *reservation) int64 { return r.end + max(r.end-r.made, 
 // leave sets when a reservation is forgotten; the caller holds mu.
 func (s *leases) leave(r *reservation, at int64) {
 	r.goes = at
-	heap.Push(&s.due, departure{at, r.id.Lo})
+	heap.Fix(&s.due, r.at)
 }
 
 // set sets the state of a key; the caller holds mu.
@@ -145,34 +147,37 @@ func (s *leases) settled(r *reservation) {
 func (s *leases) departed(now int64) (gone []*reservation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.due) > 0 && s.due[0].at <= now {
-		d := heap.Pop(&s.due).(departure)
-		if r := s.of[d.id]; r != nil && r.goes <= now { // otherwise it goes later, or has gone
-			delete(s.of, d.id)
-			s.bytes.Add(-reservationBytes - int64(len(r.keys))*keyBytesTaken)
-			gone = append(gone, r)
+	for len(s.due) > 0 && s.due[0].goes <= now {
+		r := heap.Pop(&s.due).(*reservation)
+		if s.of[r.id.Lo] == r { // no other one with the same half of an id
+			delete(s.of, r.id.Lo)
 		}
+		s.bytes.Add(-reservationBytes - int64(len(r.keys))*keyBytesTaken)
+		gone = append(gone, r)
 	}
 	return gone
 }
 
-// departure is a time at which a reservation may be forgotten.
-type departure struct {
-	at int64
-	id uint64
-}
-
-// departures is a heap.
-type departures []departure
+// departures is a heap of reservations, the first to be forgotten on top.
+type departures []*reservation
 
 func (d departures) Len() int           { return len(d) }
-func (d departures) Less(i, j int) bool { return d[i].at < d[j].at }
-func (d departures) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *departures) Push(x any)        { *d = append(*d, x.(departure)) }
+func (d departures) Less(i, j int) bool { return d[i].goes < d[j].goes }
+func (d departures) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].at, d[j].at = i, j
+}
+func (d *departures) Push(x any) {
+	r := x.(*reservation)
+	r.at = len(*d)
+	*d = append(*d, r)
+}
 func (d *departures) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = (*d)[:len(*d)-1]
-	return last
+	last := len(*d) - 1
+	r := (*d)[last]
+	(*d)[last] = nil // so that it is freed
+	*d = (*d)[:last]
+	return r
 }
 
 // reserved reports whether an unseen key has a running lease. The caller holds the lock of its

@@ -117,6 +117,9 @@ func TestSpecFaultsSayWhatIsWanted(t *testing.T) {
 	}
 	for _, test := range []struct{ name, body, code, detail string }{
 		{"x", `{"capacity":"many"}`, "wrong_type", "capacity: a text: want a whole number of items, such as 10000000"},
+		{"x", `{"capacity":0}`, "invalid_filter", "capacity: 0: want a whole number of items, such as 10000000, and more than 0"},
+		{"x", `{"capacity":-1}`, "invalid_filter", "capacity: -1: want a whole number of items, such as 10000000, and more than 0"},
+		{"x", `{"capacity":99999999999999999999999}`, "invalid_filter", "capacity: 99999999999999999999999: want a whole number of items, such as 10000000, and less than that"},
 		{"x", `{"capacity":1.5}`, "wrong_type", "capacity: 1.5: want a whole number of items, such as 10000000"},
 		{"x", `{"error_rate":[]}`, "wrong_type", "error_rate: a list: want a number, such as 0.0001"},
 		{"x", `{"on_full":true}`, "wrong_type", `on_full: true or false: want a text, such as "warn"`},

@@ -57,7 +57,7 @@ func timingCases() map[string]errorCase {
 		"restore of a timing filter":       {code: "bitmap_not_supported", status: 422, call: onTiming(apitest.Request("POST", "/api/v1/filters/news/restore", ""))},
 		"forget in a bloom filter":         {code: "forget_not_supported", status: 422, detail: "filters of the kinds exact and timing can", call: apitest.Request("POST", "/api/v1/forget", `{"filter_typeid":1,"uri_list":["a"]}`)},
 		"reserve in a bloom filter":        {code: "reserve_not_supported", status: 422, detail: "filters of the kinds exact and timing can", call: apitest.Request("POST", "/api/v1/reserve", `{"filter_typeid":1,"uri_list":["a"],"lease":1}`)},
-		"lease zero":                       {code: "lease_invalid", status: 400, detail: "at most 86400", call: onExact(apitest.Request("POST", "/api/v1/reserve", `{"filter_typeid":"jobs","uri_list":["a"],"lease":0}`))},
+		"lease zero":                       {code: "lease_invalid", status: 422, detail: "at most 86400", call: onExact(apitest.Request("POST", "/api/v1/reserve", `{"filter_typeid":"jobs","uri_list":["a"],"lease":0}`))},
 		"a reservation that nobody made":   {code: "unknown_reservation", status: 404, detail: "reserve them again", call: onExact(apitest.Request("POST", "/api/v1/commit", `{"filter_typeid":"jobs","reservation":"x"}`))},
 	}
 	for name, value := range map[string]string{

@@ -30,6 +30,9 @@ func RESP(e *Error) string {
 	return strings.Join(strings.Fields(entry.RESP+" "+entry.Code+": "+text), " ")
 }
 
+// mostKnown is how many filters an error names.
+const mostKnown = 20
+
 // Of finds the Error that callers get for err. An unforeseen error is internal, and its
 // text is only in the log.
 func Of(err error) *Error {
@@ -64,7 +67,12 @@ func Of(err error) *Error {
 	case errors.As(err, &waits):
 		return &Error{Code: ArchiveUnavailable, Detail: "filter " + waits.Filter + ": waits for the archive"}
 	case errors.As(err, &unknown):
-		return &Error{Code: UnknownFilter, Detail: unknown.Error(), Known: unknown.Known}
+		f := &Error{Code: UnknownFilter, Detail: unknown.Error(), Known: unknown.Known}
+		if n := len(f.Known); n > mostKnown {
+			f.Known = f.Known[:mostKnown]
+			f.Detail += fmt.Sprintf("; known are the first %d of %d, and GET /api/v1/filters lists all", mostKnown, n)
+		}
+		return f
 	case errors.As(err, &dropped):
 		return &Error{Code: UnknownFilter, Detail: dropped.Error()}
 	case errors.As(err, &expire):

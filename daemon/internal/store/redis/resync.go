@@ -206,7 +206,7 @@ func (s *Store) restoringMost() (most time.Duration) {
 // warnPartial warns of what bounded mirrors mean without an archive.
 func (s *Store) warnPartial() {
 	for _, f := range s.all() {
-		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial && s.restore == nil {
+		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial && s.restore == nil && f.Stats().Bytes > m.Mirror().Bytes {
 			s.log.Warn("the filter is larger than its mirror, and there is no archive: if Redis loses its data, all but the latest items are new again",
 				"filter", f.Base().Spec.Name, "bytes", f.Stats().Bytes, "mirror_bytes", m.Mirror().Bytes,
 				"hint", "set mongodb.uri and writeback.interval, and give Redis appendonly yes")

@@ -41,7 +41,7 @@ func TestReserveCommands(t *testing.T) {
 	ask(1, "", "404 unknown_reservation", "release", "--reservation", strings.Repeat("1", 32))
 	ask(1, "", "leave one of them out", "commit", "--reservation", id, "mine.txt")
 	ask(1, "a\n", "want RESERVATION, a tab", "commit")
-	ask(1, "x\n", "400 lease_invalid", "reserve", "--lease", "25h")
+	ask(1, "x\n", "422 lease_invalid", "reserve", "--lease", "25h")
 	ask(1, "a\n", "422 reserve_not_supported", "reserve", "--type", "uri")
 	ask(1, "ok\n\xff\n", "item 2 from line 1 on: it is not UTF-8", "reserve")
 	ask(1, "{\n", "no JSON value", "reserve", "--input-format", "ndjson")

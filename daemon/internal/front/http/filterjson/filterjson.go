@@ -96,7 +96,7 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 		}
 		p := configs.ParameterOf(key)
 		if value = value.Elem(); value.IsZero() && value.Kind() != reflect.String {
-			return nil, &engine.SpecError{Field: key, Msg: "0: want " + p.Want}
+			return nil, &engine.SpecError{Field: key, Msg: outside("0", p.Want)}
 		}
 		if isTime(p) {
 			d, ok := engine.WholeMilliseconds(value.Float(), math.MaxInt64)
@@ -108,6 +108,15 @@ func (a *Asked) values(kind string) (map[string]reflect.Value, error) {
 		values[key] = value
 	}
 	return values, nil
+}
+
+// outside describes a whole number that is too small, or too large for any parameter.
+func outside(number, want string) string {
+	bound := ", and more than 0"
+	if number[0] != '-' && number != "0" {
+		bound = ", and less than that"
+	}
+	return number + ": want " + want + bound
 }
 
 func isTime(p configs.Parameter) bool { return p.Type() == reflect.TypeFor[time.Duration]() }

@@ -13,7 +13,7 @@ func TestDecodeIsStrict(t *testing.T) {
 	for body, want := range map[string]string{
 		`[]`:                          "wrong_type",
 		`{"capacity":"many"}`:         "wrong_type",
-		`{"capacity":-1}`:             "wrong_type",
+		`{"capacity":-1}`:             "invalid_filter",
 		`{"capacity":1.5}`:            "wrong_type",
 		`{"Capacity":1}`:              "unknown_field",
 		`{"capacity":1,"capacity":2}`: "duplicate_field",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ type member struct {
 	to   any
 	want string
 }
+
+// wholeNumber is encoding/json's name for one.
+var wholeNumber = regexp.MustCompile(`^number -?[0-9]+$`)
 
 // found puts encoding/json's name for the value of a member into plain words.
 func found(value string) string {
@@ -64,6 +68,9 @@ func decodeObject(text []byte, into map[string]member) error {
 		seen[name] = true
 		var mismatch *json.UnmarshalTypeError
 		switch err := d.Decode(to.to); {
+		case errors.As(err, &mismatch) && wholeNumber.MatchString(mismatch.Value):
+			// Well-formed, and outside what there can be: as for 0.
+			return &problem.Error{Code: problem.InvalidFilter, Detail: name + ": " + outside(found(mismatch.Value), to.want)}
 		case errors.As(err, &mismatch):
 			return bad(items.WrongType, name+": "+found(mismatch.Value)+": want "+to.want)
 		case err != nil:
