@@ -161,11 +161,22 @@ func ParseWhole(text string) (int64, error) {
 
 // suggest names the key that was probably meant, or else all keys.
 func suggest(key string, known []string) string {
-	near := slices.MinFunc(known, func(a, b string) int { return distance(key, a) - distance(key, b) })
-	if d := distance(key, near); d <= 2 && 2*d < len(near) {
+	if near := Nearest(key, known); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return "; known: " + strings.Join(known, ", ")
+}
+
+// Nearest returns which of the known names was probably meant, "" for none.
+func Nearest(name string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	near := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if d := distance(name, near); d <= 2 && 2*d < len(near) {
+		return near
+	}
+	return ""
 }
 
 // distance is the number of letters to insert, delete or change to turn a into b,

@@ -338,3 +338,18 @@ func TestHelp(t *testing.T) {
 		t.Errorf("only %d commands", commands)
 	}
 }
+
+// TestMistyped: each fault of a command line is exit code 2 with a message that names it.
+func TestMistyped(t *testing.T) {
+	for args, want := range map[string]string{
+		"joob":               `unknown command "joob"; did you mean job?`,
+		"crawl --max-page 3": "unknown flag: --max-page; did you mean --max-pages?",
+		"help nonsense":      `unknown command "nonsense"`,
+		"completion tcsh":    `unknown command "tcsh"`,
+	} {
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &out, &errOut); code != 2 || out.Len() > 0 || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%s: code %d, %q, %q; want 2 and %q", args, code, &out, &errOut, want)
+		}
+	}
+}

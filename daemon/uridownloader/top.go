@@ -87,7 +87,7 @@ func (t top) watch(ctx context.Context) error {
 			if t.once {
 				return context.Cause(ctx)
 			}
-			return nil
+			return command.Stopped(ctx)
 		case <-tick.C:
 		}
 		now, err := t.poll(ctx, last.Time)

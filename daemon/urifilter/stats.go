@@ -59,7 +59,7 @@ type watching struct {
 	once, asJSON, terminal bool
 }
 
-// watchStats polls until ctx ends, which is no error, or once. A daemon that no longer
+// watchStats polls until ctx ends, or once. A daemon that no longer
 // answers is shown as such.
 func watchStats(ctx context.Context, daemon *client.Client, out io.Writer, w watching) error {
 	before, err := poll(ctx, daemon)
@@ -82,7 +82,7 @@ func watchStats(ctx context.Context, daemon *client.Client, out io.Writer, w wat
 			if w.once {
 				return context.Cause(ctx)
 			}
-			return nil
+			return command.Stopped(ctx)
 		case <-tick.C:
 		}
 		now, err := poll(ctx, daemon)

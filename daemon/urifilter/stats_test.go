@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -100,7 +101,7 @@ func TestStats(t *testing.T) {
 	}
 
 	// It runs until it is stopped, even while the daemon is down.
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancelCause(t.Context())
 	show := &processtest.LockedBuffer{}
 	ended := make(chan int, 1)
 	go func() { ended <- run(ctx, []string{"stats", "--interval", "10ms"}, nil, show, show) }()
@@ -109,9 +110,9 @@ func TestStats(t *testing.T) {
 		t.Error("killed, and no error")
 	}
 	processtest.Eventually(t, "a word of no answer", func() bool { return strings.Contains(show.String(), "\nno answer: ") })
-	stop()
-	if code := <-ended; code != 0 {
-		t.Errorf("exit code %d after Ctrl-C\n%s", code, show)
+	stop(command.Signaled{Signal: syscall.SIGINT})
+	if code := <-ended; code != 130 || strings.Contains(show.String(), "urifilter: ") {
+		t.Errorf("exit code %d after Ctrl-C, want 130 and no message\n%s", code, show)
 	}
 }
 

@@ -58,6 +58,7 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 	root.SetIn(line.In)
 	root.SetOut(line.Out)
 	root.SetErr(line.Err)
+	complete(root, line.Args)
 	started := false
 	markStart(root, &started)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -68,6 +69,8 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 		return ExitOK
 	case errors.As(err, &code):
 		return int(code)
+	case readerLeft(err):
+		return exitNoReader
 	case !started, errors.As(err, &usage):
 		line.print(root, err, fmt.Sprintf("`%s --help` shows what it takes", cmd.CommandPath()))
 		return ExitUsage
@@ -122,6 +125,7 @@ func NewRoot(root *cobra.Command, groups ...*cobra.Group) *cobra.Command {
 	last := groups[len(groups)-1].ID
 	root.SetHelpCommandGroupID(last)
 	root.SetCompletionCommandGroupID(last)
+	root.SetFlagErrorFunc(unknownFlag)
 	Parent(root)
 	return root
 }
@@ -141,17 +145,7 @@ func Parent(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return nil
 		}
-		text := fmt.Sprintf("unknown command %q", args[0])
-		if cmd.HasParent() {
-			text = cmd.Name() + ": " + text
-		}
-		if cmd.SuggestionsMinimumDistance <= 0 {
-			cmd.SuggestionsMinimumDistance = 2
-		}
-		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-			text += "; did you mean " + strings.Join(like, " or ") + "?"
-		}
-		return errors.New(text)
+		return unknownCommand(cmd, args[0])
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }

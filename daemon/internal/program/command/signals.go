@@ -36,6 +36,16 @@ func WithSignals(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
+// Stopped is how a command ends that shows things until Ctrl-C: without a message, with the exit
+// code of the signal. It is nil if no signal has ended ctx.
+func Stopped(ctx context.Context) error {
+	var s Signaled
+	if errors.As(context.Cause(ctx), &s) {
+		return ExitCode(s.exitCode())
+	}
+	return nil
+}
+
 // stoppedBy reports whether err comes from a command that a signal stopped, and which signal. A
 // command that meanwhile failed for another reason has failed.
 func stoppedBy(ctx context.Context, err error) (Signaled, bool) {

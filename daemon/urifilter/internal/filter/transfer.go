@@ -70,7 +70,7 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		if err != nil {
 			return t.broken(b, err)
 		}
-		if _, err := t.out.Write(v.text); outputClosed(err) {
+		if _, err := t.out.Write(v.text); command.OutputClosed(err) {
 			return t.cut(b.last())
 		} else if err != nil {
 			return t.broken(b, fmt.Errorf("output: %w", err))
@@ -89,7 +89,7 @@ func (t *transfer) skipLine(ctx context.Context, in *input, line int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(t.out, t.skippedText); err != nil && !outputClosed(err) {
+	if _, err := io.WriteString(t.out, t.skippedText); err != nil && !command.OutputClosed(err) {
 		return fmt.Errorf("output: %w", err)
 	}
 	t.total.skipLine(line, n)
