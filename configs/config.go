@@ -111,7 +111,8 @@ type Redis struct {
 	// 8 bytes each, and of exact filters too, 19 bytes each (at most half of limits.filter_bytes
 	// for each filter, and more while Redis may still lose what was added in the last ten
 	// seconds). If Redis loses its data, what is not mirrored is not restored from here.
-	// 4 MiB to 1 TiB. Default 0: bit-maps are mirrored whole, exact filters have 64 MiB each.
+	// 4 MiB to 1 TiB. Default 0: bit-maps are mirrored whole while they take no more than three
+	// quarters of what limits.memory_bytes leaves for filters; exact filters have 64 MiB each.
 	MirrorBytes Size `yaml:"mirror_bytes"`
 }
 
@@ -213,14 +214,22 @@ type Limits struct {
 	// HeldBytes bounds the bodies in memory of all requests together; a stream counts as
 	// 4 MiB, and a body that grows counts twice for a moment. Calls beyond it get 503
 	// overloaded, and so do those of one token, or from one other machine, beyond three times
-	// what is then left for all others: three quarters of it, if no others call. 0, or twice body_bytes or more. Default 0: four times body_bytes, and at
-	// least 256 MiB.
+	// what is then left for all others: three quarters of it, if no others call. 0, or twice
+	// body_bytes or more; a quarter of memory_bytes at most is used. Default 0: four times
+	// body_bytes, and at least 256 MiB.
 	HeldBytes Size `yaml:"held_bytes"`
 	// FilterBytes is how much memory of this machine a growing filter may take: one of the kinds
 	// timing, exact and simhash, or of the kind bloom with on_full: grow. At this limit, calls
 	// with new items get 507 filter_full and nothing is remembered. 1 MiB or more. Default 0:
-	// half of the memory.
+	// as much as memory_bytes leaves.
 	FilterBytes Size `yaml:"filter_bytes"`
+	// MemoryBytes is how much memory of this machine all filters, reservations and mirrors may
+	// take together with the bodies of requests, which have held_bytes of it, but a quarter at
+	// most. At this limit, calls with new items get 507 filter_full and nothing is remembered.
+	// The daemon itself needs some memory besides. 64 MiB or more. Default 0: three quarters of
+	// what the process may have: by its control group (MemoryMax= of a unit, the limit of a
+	// container), or else by the machine.
+	MemoryBytes Size `yaml:"memory_bytes"`
 	// CompressBytes is the smallest size of answers that are compressed, by zstd or gzip, for
 	// callers that accept it (Accept-Encoding); streams are compressed unless they are known to
 	// be shorter. 0: no answer is. Default 64KiB.

@@ -63,6 +63,7 @@ func TestValidateFaults(t *testing.T) {
 		{func(c *Config) { c.Limits.HeldBytes = 100 * MiB }, "limits.held_bytes: 100MiB: want 0, or twice limits.body_bytes (64MiB) and more"},
 		{func(c *Config) { c.Limits.HeldBytes = -1 }, "limits.held_bytes: -1"},
 		{func(c *Config) { c.Limits.FilterBytes = KiB }, "limits.filter_bytes: 1KiB: want 0"},
+		{func(c *Config) { c.Limits.MemoryBytes = MiB }, "limits.memory_bytes: 1MiB: want 0"},
 		{func(c *Config) { c.Limits.Connections = -1 }, "limits.connections: -1: want 1 or more, or 0 for no limit"},
 		{func(c *Config) { c.Limits.ConnectionsPerAddress = -1 }, "limits.connections_per_address: -1"},
 		{func(c *Config) { c.Limits.HeaderTimeout = 0 }, "limits.header_timeout: 0s"},

@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/memlimit"
 )
 
 // Times that need no setting.
@@ -53,6 +54,7 @@ type Server struct {
 	backup   *backup.Copier // nil: no archive
 	api      *api.Server
 	stopping *lifecycle.StopGuard
+	memory   configs.Memory
 }
 
 // New opens everything: first the port, so that a mistake there is reported at once and callers
@@ -83,10 +85,18 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		return nil, err
 	}
 	start := time.Now()
-	if d.store, err = OpenStore(cfg, cfg.DataDir, log); err != nil {
+	allowed, by := memlimit.Allowed()
+	d.memory = cfg.Limits.Memory(allowed)
+	collector := memlimit.NewCollector(allowed)
+	log.Info("memory", "allowed_bytes", allowed, "allowed_by", by, "memory_bytes", d.memory.Total, "of_it_for_bodies", d.memory.Bodies)
+	if allowed > 0 && d.memory.Total > allowed {
+		log.Warn("limits.memory_bytes is more than the process may have: the system may kill it before the limit is reached", "memory_bytes", d.memory.Total, "allowed_bytes", allowed, "allowed_by", by)
+	}
+	if d.store, err = openStore(cfg, d.memory, cfg.DataDir, log); err != nil {
 		return nil, err
 	}
-	settings := engine.Settings{Filters: Specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), Log: log}
+	settings := engine.Settings{Filters: Specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), MemoryBytes: d.memory.Filters, Log: log,
+		Memory: func(bytes, onHeap uint64) { collector.Leave(bytes - onHeap) }}
 	if d.link, err = OpenLink(cfg, log); err != nil {
 		return nil, err
 	}
@@ -111,7 +121,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 			ItemBytes:   int(cfg.Limits.ItemBytes),
 			TextBytes:   int(cfg.Limits.TextBytes),
 			BodyTimeout: cfg.Limits.BodyTimeout,
-			HeldBytes:   int64(cfg.Limits.HeldBytes),
+			HeldBytes:   int64(d.memory.Bodies),
 
 			CompressBytes: compressBytes(cfg.Limits),
 		},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +13,25 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/memlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/joined"
 	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
 // OpenStore opens the stores in the settings. livesDir is where a daemon that shares Redis
 // leaves files that show its death once it is dead; "" for processes other than daemons.
 func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
-	main, err := openMain(cfg, livesDir, log)
+	allowed, _ := memlimit.Allowed()
+	return openStore(cfg, cfg.Limits.Memory(allowed), livesDir, log)
+}
+
+func openStore(cfg configs.Config, memory configs.Memory, livesDir string, log *slog.Logger) (engine.Store, error) {
+	main, err := openMain(cfg, memory, livesDir, log)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +45,9 @@ func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.St
 	return joined.Join(main, beside, log), nil
 }
 
-func openMain(cfg configs.Config, livesDir string, log *slog.Logger) (joined.Main, error) {
+func openMain(cfg configs.Config, memory configs.Memory, livesDir string, log *slog.Logger) (joined.Main, error) {
 	if cfg.Store == "redis" {
-		return openRedis(cfg.Redis, uint64(cfg.Limits.FilterBytes), livesDir, log)
+		return openRedis(cfg.Redis, mirrorsOf(cfg, memory), livesDir, log)
 	}
 	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log})
 	if err != nil {
@@ -66,7 +74,20 @@ func MySQLOptions(c configs.MySQL, log *slog.Logger) (mysqlstore.Options, error)
 	return mysqlstore.Options{Addr: c.Addr, User: c.User, Password: password, Database: c.Database, TLS: dialer}, err
 }
 
-func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.Logger) (joined.Main, error) {
+// mirrors are the bounds on the mirrors of filters in Redis.
+type mirrors struct{ all, exact uint64 }
+
+func mirrorsOf(cfg configs.Config, memory configs.Memory) mirrors {
+	// An exact filter larger than limits.filter_bytes would accept no new items.
+	m := mirrors{uint64(cfg.Redis.MirrorBytes), cmp.Or(uint64(cfg.Limits.FilterBytes), memory.Filters) / 2}
+	if m.all == 0 && memory.Filters > 0 {
+		m.all = memory.Filters / 4 * 3 // timing filters have items beside the mirrors
+		m.exact = min(cmp.Or(m.exact, budget.Unbounded), budget.Unbounded)
+	}
+	return m
+}
+
+func openRedis(c configs.Redis, mirrors mirrors, livesDir string, log *slog.Logger) (joined.Main, error) {
 	password, err := secret.Read(c.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
@@ -84,11 +105,10 @@ func openRedis(c configs.Redis, filterBytes uint64, livesDir string, log *slog.L
 		},
 		Log:          log,
 		UnackedIsNew: c.InDoubt == "new",
-		MirrorBytes:  uint64(c.MirrorBytes),
+		MirrorBytes:  mirrors.all,
 		Dir:          livesDir,
 
-		// A filter larger than limits.filter_bytes would accept no new items.
-		ExactMirrorMost: filterBytes / 2,
+		ExactMirrorMost: mirrors.exact,
 	})
 	if err != nil {
 		return nil, err // not a typed nil

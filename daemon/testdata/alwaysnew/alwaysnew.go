@@ -73,10 +73,11 @@ func (m *memory) Has(_ []bloom.Hash, fresh []bool) {
 	}
 }
 
-func (m *memory) Log(kind.Journal)         {}
-func (m *memory) Apply([]bloom.Hash) error { return nil }
-func (m *memory) Seed() uint64             { return m.seed }
-func (m *memory) Stats() engine.Stats      { return engine.Stats{Generation: m.generation} }
-func (m *memory) Checked() int             { return 1 }
-func (m *memory) Bytes() uint64            { return 0 }
-func (m *memory) Free() error              { return nil }
+func (m *memory) Log(kind.Journal)             {}
+func (m *memory) Apply([]bloom.Hash) error     { return nil }
+func (m *memory) Seed() uint64                 { return m.seed }
+func (m *memory) Stats() engine.Stats          { return engine.Stats{Generation: m.generation} }
+func (m *memory) Checked() int                 { return 1 }
+func (m *memory) Bytes() uint64                { return 0 }
+func (m *memory) MemoryFor(engine.More) uint64 { return 0 }
+func (m *memory) Free() error                  { return nil }

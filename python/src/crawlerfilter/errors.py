@@ -18,7 +18,7 @@ _HINTS = {
     "forbidden": "use a token with the scope that is named",
     "too_many_refusals": "set URIFILTER_TOKEN or URIFILTER_TOKEN_FILE to a token that the daemon knows",
     "cross_site": "URIFILTER_URL must name the daemon localhost or 127.0.0.1, or by a name of its auth.allowed_hosts",
-    "filter_full": "make a larger filter, or one that grows: on_full: grow; for filters that grow: limits.filter_bytes",
+    "filter_full": "make a larger filter, or one that grows: on_full: grow; memory: limits.memory_bytes, limits.filter_bytes",
     "insufficient_storage": "the disk of the server is full; the daemon goes on by itself once there is space",
     "unreachable": "is the daemon running, and is URIFILTER_URL its address?",
     "unknown_path": "URIFILTER_URL is the daemon's address alone, without the path of a call: http://HOST:PORT",

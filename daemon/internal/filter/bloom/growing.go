@@ -264,6 +264,38 @@ func (g *Growing) Memory() uint64 {
 	return h.Bytes()
 }
 
+// MemoryFor is Map.MemoryFor, with the layers that n more items need.
+func (g *Growing) MemoryFor(n uint64) uint64 {
+	t := g.top.Load()
+	last := t.layers[len(t.layers)-1]
+	h, ones := t.header, last.Ones()
+	if n == 0 && ones == 0 && len(t.layers) == 1 {
+		return 0
+	}
+	bytes := h.Bytes()
+	if n == 0 {
+		return bytes
+	}
+	has := uint64(0) // in the last layer
+	if !t.due(t.full) {
+		has = itemsIn(ones, last.header.Blocks)
+	} else if has = last.header.Capacity; h.Layers < MaxLayers {
+		h.Layers++
+		bytes += h.blocksOf(int(h.Layers)-1) * blockBytes
+		has = 0
+	}
+	for l := h.Layer(int(h.Layers) - 1); has+n > l.Capacity+l.Capacity/overfill && h.Layers < MaxLayers; l = h.Layer(int(h.Layers) - 1) {
+		n -= min(n, l.Capacity-min(has, l.Capacity))
+		has = 0
+		h.Layers++
+		bytes += h.blocksOf(int(h.Layers)-1) * blockBytes
+	}
+	return bytes
+}
+
+// itemsIn returns itemsFromFill, rounded.
+func itemsIn(ones, blocks uint64) uint64 { return uint64(itemsFromFill(ones, blocks) + 0.5) }
+
 // Fill is Map.Fill, for all layers together.
 func (g *Growing) Fill() Fill { return FillOf(g.Layers()) }
 

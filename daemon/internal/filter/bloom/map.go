@@ -173,6 +173,15 @@ type Fill struct {
 // Fill estimates how full the map is from the number of bits that are set.
 func (m *Map) Fill() Fill { return m.header.Fill(m.Ones()) }
 
+// MemoryFor returns how many bytes of memory the map takes once it has n more items: none while it
+// is empty, for the system gives memory to what is written.
+func (m *Map) MemoryFor(n uint64) uint64 {
+	if n == 0 && m.Ones() == 0 {
+		return 0
+	}
+	return m.header.Bytes()
+}
+
 // Ones returns how many bits are set.
 func (m *Map) Ones() uint64 {
 	m.mu.RLock()

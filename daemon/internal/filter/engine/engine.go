@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
@@ -29,7 +28,11 @@ type Filter struct {
 	warned *fullness
 	load   *load
 	room   *room
-	most   uint64 // bytes of memory that a Growing set may use; 0: any number
+	share  *share
+	memory *memory
+	// recount is that of the engine.
+	recount func()
+	most    uint64 // bytes of memory that a Growing set may use; 0: any number
 }
 
 // Engine holds the filters of one store. It is safe for concurrent use.
@@ -39,6 +42,8 @@ type Engine struct {
 	startEmpty bool
 	fixed      map[string]int // ids from the settings
 	most       uint64         // see Filter
+	memory     *memory
+	nearMemory bool // warnAll has warned
 	log        *slog.Logger
 
 	mu      sync.RWMutex // guards the following; the filters guard themselves
@@ -70,11 +75,16 @@ type Settings struct {
 	// StartEmpty makes a filter that the store lacks empty if the archive cannot be
 	// reached. Otherwise the filter waits, and calls for it get a *RestoringError.
 	StartEmpty bool
-	// FilterBytes is how much memory a filter that grows with its items may use.
-	// It is checked before a batch, so the last batch may exceed it. 0: half of the
-	// machine's memory.
+	// FilterBytes is how much memory a filter that grows with its items may use. 0: as much as
+	// MemoryBytes leaves.
 	FilterBytes uint64
-	Log         *slog.Logger
+	// MemoryBytes is how much memory of this machine all filters may use together; 0: any
+	// amount. Calls that would exceed it get ErrFull.
+	MemoryBytes uint64
+	// Memory, if not nil, is told from time to time how much they use, and how much of that is
+	// on Go's heap. It must not call the engine.
+	Memory func(bytes, onHeap uint64)
+	Log    *slog.Logger
 }
 
 // UnknownFilterError is returned for a name or id that no filter has.
@@ -91,14 +101,12 @@ func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unk
 func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
-		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
+		memory: &memory{limit: s.MemoryBytes, taken: s.Memory},
+		name:   map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
 		changing: map[string]*underway{}, changed: make(chan struct{}), catching: newCatching(),
 	}
 	for _, spec := range s.Filters {
 		e.fixed[spec.Name] = spec.ID
-	}
-	if e.most == 0 {
-		e.most = bloom.Memory() / 2
 	}
 	e.stopped, e.stop = context.WithCancel(context.Background())
 	held, err := store.Load(ctx)
@@ -107,6 +115,9 @@ func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	}
 	for spec, set := range held {
 		e.insert(spec, set)
+	}
+	if e.recount(); e.memory.limit > 0 && e.memory.sum() > e.memory.limit {
+		e.log.Warn("filters take more memory than limits.memory_bytes leaves for them: new items are refused", "bytes", e.memory.sum(), "limit", e.memory.limit)
 	}
 	e.takeQuarantined()
 	e.fresh = len(held)+len(e.quarantine) == 0
@@ -156,13 +167,17 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 	bound := spec.Bound()
-	return &Filter{Spec: spec, Set: set, bound: bound, uris: uris(spec), life: new(Life), warned: &fullness{}, load: newLoad(bound, set), room: &room{}, most: e.most}
+	return &Filter{Spec: spec, Set: set, bound: bound, uris: uris(spec), life: new(Life), warned: &fullness{}, load: newLoad(bound, set), room: &room{},
+		share: &share{}, memory: e.memory, recount: e.recount, most: e.most}
 }
 
 // serve serves a filter. The caller holds mu.
 func (e *Engine) serve(f *Filter) {
 	if was := e.name[f.Name]; was != nil && e.id[was.ID] == was {
 		delete(e.id, was.ID) // made again by another daemon, perhaps with another id
+	}
+	if was := e.name[f.Name]; was != nil && was != f {
+		was.leave()
 	}
 	e.name[f.Name], e.id[f.ID] = f, f
 	delete(e.waiting, f.Name)
@@ -173,6 +188,7 @@ func (e *Engine) serve(f *Filter) {
 // remove stops serving a filter, unless another one has taken its place. The caller
 // holds mu.
 func (e *Engine) remove(f *Filter) {
+	f.leave()
 	if e.name[f.Name] == f {
 		delete(e.name, f.Name)
 	}

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,12 +12,14 @@ import (
 // fullness records the last warning about a filter's fill.
 type fullness struct{ percent atomic.Uint32 }
 
-// Add is Set.Add, but obeys on_full and the bound on memory. expire is for Timed filters; 0 means the
+// Add is Set.Add, but obeys on_full and the bounds on memory. expire is for Timed filters; 0 means the
 // filter's own.
 func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
-	if growing, ok := f.Set.(Growing); ok && f.most > 0 && growing.Memory() >= f.most {
-		return f.addToFull(ctx, growing, keys, fresh)
+	claimed, done, err := f.claimFor(keys, fresh, itemsMore, func() error { return f.Set.Has(ctx, keys, fresh) })
+	if err != nil || done {
+		return 0, err
 	}
+	defer f.unclaim(claimed)
 	if timed, ok := f.Set.(Timed); ok && expire != 0 {
 		return timed.AddFor(ctx, keys, expire, fresh)
 	}
@@ -29,42 +29,34 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 	return f.Set.Add(ctx, keys, fresh)
 }
 
-// addToFull adds nothing: a batch with only seen items gets its answer, any other gets ErrFull.
-func (f *Filter) addToFull(ctx context.Context, growing Growing, keys []bloom.Hash, fresh []bool) (int, error) {
-	if err := growing.Has(ctx, keys, fresh); err != nil {
-		return 0, err
-	}
-	if slices.Contains(fresh, true) {
-		return 0, fmt.Errorf("filter %s: its items need %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when %s: %w",
-			f.Name, growing.Memory(), f.most, whenRoom(growing), ErrFull)
-	}
-	return 0, nil
-}
+func itemsMore(n int) More { return More{Items: n} }
 
 // whenRoom says when a filter at its memory bound has room again.
-func whenRoom(growing Growing) string {
-	switch growing.(type) {
+func whenRoom(set Set) string {
+	switch set.(type) {
 	case Timed:
 		return "others have expired"
 	case Similar:
 		return "that is raised, or after it was cleared"
 	}
-	if _, ok := growing.(Forgetful); ok {
+	if _, ok := set.(Forgetful); ok {
 		return "that is raised, or others are forgotten"
 	}
 	return "that is raised"
 }
 
+// nearMemory is the percentage of a bound on memory at which a warning is due.
+const nearMemory = 90
+
 // warnMemory is WarnFull for a filter that grows.
 func (f *Filter) warnMemory(growing Growing, log *slog.Logger) {
-	const near = 90
 	percent := uint32(float64(growing.Memory()) / float64(f.most) * 100)
 	switch was := f.warned.percent.Load(); {
-	case percent >= near && was < near:
-		f.warned.percent.Store(near)
+	case percent >= nearMemory && was < nearMemory:
+		f.warned.percent.Store(nearMemory)
 		log.Warn("filter is near limits.filter_bytes; at it new items are refused", "filter", f.Name,
 			"until", whenRoom(growing), "bytes", growing.Memory(), "limit", f.most)
-	case percent < near/2 && was >= near:
+	case percent < nearMemory/2 && was >= nearMemory:
 		f.warned.percent.Store(0) // the warning may be repeated
 	}
 }
@@ -72,6 +64,7 @@ func (f *Filter) warnMemory(growing Growing, log *slog.Logger) {
 // WarnFull logs once for every threshold that a filter's fill has passed.
 // The caller calls it from time to time.
 func (e *Engine) WarnFull(log *slog.Logger) {
+	e.warnAll(log)
 	for _, f := range e.Filters() {
 		if growing, ok := f.Set.(Growing); ok && f.most > 0 {
 			f.warnMemory(growing, log)

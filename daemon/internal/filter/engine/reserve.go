@@ -128,9 +128,10 @@ func (f *Filter) Reserve(ctx context.Context, id Reservation, keys []bloom.Hash,
 	if err != nil {
 		return Reserved{}, err
 	}
-	if growing, ok := f.Set.(Growing); ok && f.most > 0 && growing.Memory() >= f.most {
-		_, err := f.addToFull(ctx, growing, keys, fresh)
+	claimed, done, err := f.claimFor(keys, fresh, func(n int) More { return More{Items: n, Reserved: n} }, func() error { return set.Has(ctx, keys, fresh) })
+	if err != nil || done {
 		return Reserved{}, err
 	}
+	defer f.unclaim(claimed)
 	return set.Reserve(ctx, id, keys, lease, fresh)
 }

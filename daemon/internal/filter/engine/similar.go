@@ -91,9 +91,15 @@ func (f *Filter) Near(ctx context.Context, docs []Document, how Nearness, found 
 	if err != nil {
 		return err
 	}
-	if used := set.Memory(); how.Remember && len(docs) > 0 && f.most > 0 && used >= f.most {
-		return fmt.Errorf("filter %s: its documents take %d bytes of memory, and limits.filter_bytes is %d; it takes new ones when that is raised, or after it was cleared; "+
-			`with "remember": false it can be asked: %w`, f.Name, used, f.most, ErrFull)
+	if how.Remember && len(docs) > 0 {
+		more := More{Documents: len(docs)}
+		for _, d := range docs {
+			more.IDBytes += len(d.ID)
+		}
+		if err := f.claim(more); err != nil {
+			return fmt.Errorf(`filter %s: %w; with "remember": false it can be asked`, f.Name, err)
+		}
+		defer f.unclaim(more)
 	}
 	return set.Near(ctx, docs, how, found)
 }

@@ -73,10 +73,9 @@ type Prefetching interface {
 
 // Growing is a Set that uses more memory for more keys.
 type Growing interface {
-	Set
+	Weighed
 	// Memory returns how many bytes of this machine's memory the keys use at present, or will
-	// use as soon as a batch has a new one. It is called before every batch, so it must cost
-	// nothing.
+	// use as soon as a batch has a new one.
 	Memory() uint64
 }
 

@@ -62,6 +62,8 @@ type Memory interface {
 	Checked() int
 	// Bytes is how much memory the items take.
 	Bytes() uint64
+	// MemoryFor is that of engine.Weighed.
+	MemoryFor(engine.More) uint64
 	Free() error
 }
 

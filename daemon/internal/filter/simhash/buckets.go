@@ -158,6 +158,9 @@ func (x *Index) insert(all tables, print uint64, ref uint32, depth int) {
 		if *p == nil {
 			*p = new(page)
 			x.bytes += uint64(unsafe.Sizeof(page{}))
+			if depth == 0 {
+				x.pages++
+			}
 		}
 		b := &(*p)[key&(1<<pageBits-1)]
 		if b.divided() == nil && len(b.refs) == cap(b.refs) {

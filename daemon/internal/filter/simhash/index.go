@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // The limits of an index.
@@ -55,6 +56,7 @@ type Index struct {
 	heads  column[uint32] // the first document of each, in texts
 	count  uint64         // of documents
 	bytes  uint64
+	pages  int // of the tables that are not those of a divided bucket
 
 	latest [recent]uint32 // the number of the fingerprint of document i is at i % recent
 }
@@ -79,6 +81,32 @@ func (x *Index) Bytes() uint64 {
 	defer x.mu.RUnlock()
 	return x.bytes + x.texts.bytes() + x.prints.bytes() + x.heads.bytes()
 }
+
+// MemoryFor returns how many bytes the index takes at most once n more documents were added, whose
+// ids have idBytes together.
+func (x *Index) MemoryFor(n, idBytes int) uint64 {
+	bytes := x.Bytes()
+	if n == 0 {
+		return bytes
+	}
+	x.mu.RLock()
+	free := -x.pages
+	for _, t := range x.all {
+		free += len(t.pages)
+	}
+	entries := 0 // of one document: a number, and a fold, in each table, with room for a quarter more
+	if entries = len(x.all) * 10; x.prints.n >= x.divideAt {
+		entries *= len(x.all) + 1 // it may come into a bucket that is divided
+	}
+	x.mu.RUnlock()
+	bytes += uint64(min(free, n*len(x.all))) * uint64(unsafe.Sizeof(page{})) // a page of each table
+	bytes += uint64(n*(entries+textsHead+unit+8+4) + idBytes)
+	bytes += textsChunk + chunkLength*(8+4) // one of each kind may begin
+	return bytes + min(bytes/8, uint64(n)*entriesStep)
+}
+
+// entriesStep is what one document adds at most to buckets that were full.
+const entriesStep = 64 << 10
 
 // Answer tells what is near a document.
 type Answer struct {

@@ -133,6 +133,14 @@ func (p *part) sizeFor(n int) int {
 	return (want + pageBytes - 1) / pageBytes * pageBytes
 }
 
+// growthFor returns how many bytes the part grows when it gets n more keys.
+func (p *part) growthFor(n int) int {
+	if (p.used+n)*100 <= int(p.homes)*p.fullLoad {
+		return 0
+	}
+	return max(0, p.sizeFor(p.used+n)-len(p.mem))
+}
+
 // empty returns a part like p without keys.
 func (p *part) empty() part {
 	return part{shape: p.shape, soonest: maxDeadline, total: p.total}

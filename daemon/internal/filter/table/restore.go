@@ -79,6 +79,9 @@ func (t *Table) Restore(part Reservation) error {
 // Apply replays what OnChange got, in the same order: pairs of a key and its value. It calls
 // clock with the recorded times. It must not run concurrently with other calls.
 func (t *Table) Apply(entries []bloom.Hash, now func() int64, clock func(int64)) error {
+	if t.loading {
+		t.leaveFree(replayRoom)
+	}
 	for ; len(entries) > 1; entries = entries[2:] {
 		key, what := entries[0], entries[1]
 		at := int64(what.Hi & (1<<tagShift - 1))

@@ -1,6 +1,9 @@
 package table
 
-import "errors"
+import (
+	"errors"
+	"math"
+)
 
 // sweepSlots is how many slots one call of Sweep examines, unless a single part has more.
 const sweepSlots = 250_000
@@ -54,4 +57,34 @@ func (t *Table) sweepPart(i int, now uint64, errs *[]error) (seen int) {
 		*errs = append(*errs, err)
 	}
 	return seen
+}
+
+// MemoryFor returns how many bytes the table takes at most once n more keys were added, and others
+// reserved: keys are spread evenly, and a part takes what it needs in steps.
+func (t *Table) MemoryFor(n, reserved int) uint64 {
+	bytes := t.leases.bytes.Load()
+	if reserved > 0 {
+		bytes += reservationBytes + int64(reserved)*(keyBytesTaken+holdBytes)
+	}
+	bytes += t.bytes.Load()
+	if n == 0 {
+		return uint64(bytes)
+	}
+	each := inPart(n)
+	all, most := 0, 0 // how much the parts grow
+	for l := range t.lock {
+		t.lock[l].RLock()
+		for i := l * share; i < (l+1)*share; i++ {
+			growth := t.parts[i].growthFor(each)
+			all, most = all+growth, max(most, growth)
+		}
+		t.lock[l].RUnlock()
+	}
+	return uint64(bytes) + min(uint64(all), uint64(n)*uint64(most))
+}
+
+// inPart returns how many of n keys one part gets at most: five times the spread above the average.
+func inPart(n int) int {
+	mean := float64(n) / parts
+	return min(n, int(mean+5*math.Sqrt(mean))+1)
 }

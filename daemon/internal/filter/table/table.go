@@ -46,6 +46,9 @@ type Table struct {
 
 	leases leases
 
+	freshLoad int  // of parts, unless the table is being loaded
+	loading   bool // see Loader
+
 	sweeping sync.Mutex
 }
 
@@ -76,7 +79,7 @@ func New() *Table { return newTable(withoutDeadlines, Still-1) }
 func NewTimed(now int64) *Table { return newTable(withDeadlines, now-1) }
 
 func newTable(s shape, origin int64) *Table {
-	t := &Table{origin: origin}
+	t := &Table{origin: origin, freshLoad: s.freshLoad}
 	t.scratch.New = func() any { return new(group) }
 	for i := range t.parts {
 		t.parts[i] = part{shape: s, soonest: maxDeadline, total: &t.bytes}
@@ -107,7 +110,10 @@ func (t *Table) Close() error {
 // (Hi) with the time of the call (Lo). These times are equal for a removed key. The entries of
 // Take, Commit and Release have other forms, and are for Apply. OnChange is called once, before
 // the first Add.
-func (t *Table) OnChange(f func(entries []bloom.Hash)) { t.onChange = f }
+func (t *Table) OnChange(f func(entries []bloom.Hash)) {
+	t.onChange = f
+	t.loaded()
+}
 
 // ticks converts a time to that of slots: 1, the table's first moment, for any earlier time.
 func (t *Table) ticks(at int64) uint64 {
@@ -202,22 +208,6 @@ func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 		}
 		t.lock[l].RUnlock()
 	}
-}
-
-// Reserve makes room for n more keys. Keys that come in order, as from Part, need it: a table
-// sized only for the keys so far would crowd them all into its lowest slots.
-func (t *Table) Reserve(n int, now int64) error {
-	each := n/parts + n/parts/64 + 64 // the numbers of keys per part vary a little
-	for i := range t.parts {
-		l := &t.lock[i/share]
-		l.Lock()
-		err := t.parts[i].remake(t.ticks(now), each, 0)
-		l.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Put gives keys deadlines, whatever they had before; a deadline not after now removes its key. It

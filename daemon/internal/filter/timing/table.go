@@ -70,8 +70,8 @@ func (t *Table) Has(keys []bloom.Hash, fresh []bool) { t.keys.Has(keys, t.Now(),
 // table.
 func (t *Table) Forget(keys []bloom.Hash) int { return t.keys.Remove(keys, t.Now()) }
 
-// Reserve makes room for n more keys that come in order.
-func (t *Table) Reserve(n int) error { return t.keys.Reserve(n, t.Now()) }
+// Load is Load of package table.
+func (t *Table) Load() *table.Loader { return t.keys.Load(t.Now()) }
 
 // Put gives keys deadlines, whatever they had; a deadline in the past makes a key new. Of equal
 // keys the last counts. Put is fastest for keys that are neighbours, as from Part.
@@ -82,6 +82,9 @@ func (t *Table) Part(i int, dst []Entry) []Entry { return t.keys.Part(i, t.Now()
 
 // Memory returns Stats().Bytes, at the cost of reading a number.
 func (t *Table) Memory() uint64 { return t.keys.Memory() }
+
+// MemoryFor is MemoryFor of package table.
+func (t *Table) MemoryFor(n, reserved int) uint64 { return t.keys.MemoryFor(n, reserved) }
 
 // Stats counts the keys; an expired one counts until Sweep has seen it.
 func (t *Table) Stats() Stats { return t.keys.Stats() }

@@ -31,6 +31,9 @@ func (s plain) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
 // Seed implements engine.Set.
 func (k *diskFilter) Seed() uint64 { return k.memory.Seed() }
 
+// MemoryFor implements engine.Weighed.
+func (k *diskFilter) MemoryFor(more engine.More) uint64 { return k.memory.MemoryFor(more) }
+
 // Stats implements engine.Set.
 func (k *diskFilter) Stats() engine.Stats { return k.memory.Stats() }
 

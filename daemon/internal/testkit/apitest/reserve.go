@@ -13,6 +13,8 @@ var _ engine.Reserving = (*memExact)(nil)
 
 func (m *memExact) Memory() uint64 { return m.timed.Memory() }
 
+func (m *memExact) MemoryFor(more engine.More) uint64 { return m.timed.MemoryFor(more) }
+
 func (m *memExact) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
 	if err := cmp.Or(m.timed.store.err(), ctx.Err()); err != nil {
 		return engine.Reserved{}, err

@@ -87,6 +87,10 @@ type noJournal struct{}
 func (noJournal) Append([]bloom.Hash, []bool) {}
 func (noJournal) AppendEntries([]bloom.Hash)  {}
 
+func (m *memTimed) MemoryFor(more engine.More) uint64 {
+	return m.Table.MemoryFor(more.Items, more.Reserved)
+}
+
 func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
 	return m.AddFor(ctx, keys, m.expire, fresh)
 }

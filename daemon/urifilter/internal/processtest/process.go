@@ -127,3 +127,13 @@ func SocketFile(t testing.TB) *os.File {
 	t.Cleanup(func() { _ = file.Close() })
 	return file
 }
+
+// BeginIn is Begin, but the daemon enters the control group whose file of processes is procs before
+// it runs.
+func BeginIn(t testing.TB, procs, dir string, env []string, args ...string) *Process {
+	t.Helper()
+	addr := testserver.Free(t)
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `echo $$ >"$0" && exec "$@"`, procs, Binary(t), "serve", "--listen", addr, "--data-dir", dir}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	return begin(t, addr, cmd)
+}

@@ -65,6 +65,7 @@ type bitMap interface {
 	MergeStripe(i int, data []byte) error
 	Reach(i int) error
 	Fill() bloom.Fill
+	MemoryFor(n uint64) uint64
 	Close() error
 }
 
@@ -150,11 +151,12 @@ func newMemory(h bloom.Header) (kind.BitMap, error) {
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (int, error) {
 	return m.bitMap.Add(keys, fresh), nil
 }
-func (m *memory) Log(j kind.Journal) { m.OnAdd(j.Append) }
-func (m *memory) Seed() uint64       { return m.Header().Seed }
-func (m *memory) Checked() int       { return m.Header().Stripes() }
-func (m *memory) Bytes() uint64      { return m.Header().Bytes() }
-func (m *memory) Free() error        { return m.Close() }
+func (m *memory) Log(j kind.Journal)             { m.OnAdd(j.Append) }
+func (m *memory) Seed() uint64                   { return m.Header().Seed }
+func (m *memory) Checked() int                   { return m.Header().Stripes() }
+func (m *memory) Bytes() uint64                  { return m.Header().Bytes() }
+func (m *memory) MemoryFor(o engine.More) uint64 { return m.bitMap.MemoryFor(uint64(o.Items)) }
+func (m *memory) Free() error                    { return m.Close() }
 
 func (m *memory) Stats() engine.Stats {
 	h, fill := m.Header(), m.Fill()

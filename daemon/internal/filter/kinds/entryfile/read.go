@@ -11,8 +11,8 @@ import (
 
 // Receiver receives the contents of a file.
 type Receiver interface {
-	Reserve(n int) error
 	Put(entries ...table.Entry) error
+	Flush() error                    // after the last Put
 	Restore(table.Reservation) error // a part of a reservation
 	Close() error
 }
@@ -40,10 +40,16 @@ func (f Format) Read(path string, begin func(Header) Receiver) (blocks int, size
 		return 0, 0, err
 	}
 	blocks, err = f.decode(bufio.NewReaderSize(file, int(min(st.Size(), 1<<20))), st.Size(), func(h Header) error {
-		if into = begin(h); h.Count == 0 {
-			return nil
+		into = begin(h)
+		return nil
+	}, func(all []table.Entry) error { return into.Put(all...) }, func(r table.Reservation) error {
+		if err := into.Flush(); err != nil { // the entries come first
+			return err
 		}
-		return into.Reserve(int(h.Count))
-	}, func(all []table.Entry) error { return into.Put(all...) }, func(r table.Reservation) error { return into.Restore(r) })
+		return into.Restore(r)
+	})
+	if into != nil {
+		err = errors.Join(err, into.Flush())
+	}
 	return blocks, st.Size(), err
 }

@@ -61,6 +61,7 @@ func (m *memory) Log(j kind.Journal)                  { m.keys.OnChange(j.Append
 func (m *memory) Seed() uint64                        { return m.head.Seed }
 func (m *memory) Checked() int                        { return m.read }
 func (m *memory) Bytes() uint64                       { return m.keys.Memory() }
+func (m *memory) MemoryFor(o engine.More) uint64      { return m.keys.MemoryFor(o.Items, o.Reserved) }
 func (m *memory) Free() error                         { return m.keys.Close() }
 
 func (m *memory) Stats() engine.Stats {
@@ -95,7 +96,7 @@ func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, 
 		at := timing.Reading{Table: h.Time, Wall: h.Wall} // zero if nothing was reserved
 		m = newFrom(h, timing.GoOn(clock, at))
 		m.lag.Note(at)
-		return receiver{m}
+		return receiver{m.keys.Load(table.Still), m}
 	})
 	if err != nil {
 		return nil, 0, err
@@ -105,9 +106,10 @@ func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, 
 }
 
 // receiver implements entryfile.Receiver.
-type receiver struct{ *memory }
+type receiver struct {
+	*table.Loader
+	memory *memory
+}
 
-func (m receiver) Reserve(n int) error               { return m.keys.Reserve(n, table.Still) }
-func (m receiver) Put(entries ...table.Entry) error  { return m.keys.Put(table.Still, entries...) }
-func (m receiver) Restore(r table.Reservation) error { return m.keys.Restore(r) }
-func (m receiver) Close() error                      { return m.keys.Close() }
+func (r receiver) Restore(part table.Reservation) error { return r.memory.keys.Restore(part) }
+func (r receiver) Close() error                         { return r.memory.keys.Close() }

@@ -62,12 +62,13 @@ func newMemory(h header) *memory {
 	return &memory{head: h, index: simhash.NewIndex(h.distance)}
 }
 
-func (m *memory) Distance() int      { return m.head.distance }
-func (m *memory) Log(j kind.Journal) { m.journal = j }
-func (m *memory) Seed() uint64       { return m.head.seed }
-func (m *memory) Checked() int       { return m.read }
-func (m *memory) Bytes() uint64      { return m.index.Bytes() }
-func (m *memory) Free() error        { return nil }
+func (m *memory) Distance() int                  { return m.head.distance }
+func (m *memory) Log(j kind.Journal)             { m.journal = j }
+func (m *memory) Seed() uint64                   { return m.head.seed }
+func (m *memory) Checked() int                   { return m.read }
+func (m *memory) Bytes() uint64                  { return m.index.Bytes() }
+func (m *memory) MemoryFor(o engine.More) uint64 { return m.index.MemoryFor(o.Documents, o.IDBytes) }
+func (m *memory) Free() error                    { return nil }
 
 func (m *memory) Fingerprint(text string) (print uint64, ok bool) {
 	if simhash.TooShort(text) {

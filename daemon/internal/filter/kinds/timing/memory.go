@@ -75,6 +75,7 @@ func (e *entries) Log(j kind.Journal)                  { e.table.OnChange(j.Appe
 func (e *entries) Seed() uint64                        { return e.head.Seed }
 func (e *entries) Checked() int                        { return e.read }
 func (e *entries) Bytes() uint64                       { return e.table.Memory() }
+func (e *entries) MemoryFor(m engine.More) uint64      { return e.table.MemoryFor(m.Items, m.Reserved) }
 func (e *entries) Sweep() error                        { return e.table.Sweep() }
 func (e *entries) Free() error                         { return e.table.Close() }
 
@@ -104,7 +105,7 @@ func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, 
 	blocks, size, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
 		at = timing.Reading{Table: h.Time, Wall: h.Wall}
 		m = newEntries(h, timing.Resume(clock, at))
-		return receiver{m.table}
+		return receiver{m.table.Load(), m.table}
 	})
 	if err != nil {
 		return nil, 0, err
@@ -115,9 +116,13 @@ func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, 
 }
 
 // receiver implements entryfile.Receiver.
-type receiver struct{ *timing.Table }
+type receiver struct {
+	*table.Loader
+	table *timing.Table
+}
 
-func (t receiver) Restore(r table.Reservation) error { return t.Keys().Restore(r) }
+func (r receiver) Restore(part table.Reservation) error { return r.table.Keys().Restore(part) }
+func (r receiver) Close() error                         { return r.table.Close() }
 
 // wrote notes that the file has this many bytes.
 func (e *entries) wrote(at timing.Reading, size int64) {

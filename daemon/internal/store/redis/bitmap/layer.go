@@ -239,6 +239,11 @@ func (s Layered) Memory() (bytes uint64) {
 	return bytes
 }
 
+// MemoryFor implements engine.Weighed.
+func (s Layered) MemoryFor(engine.More) uint64 {
+	return max(s.Memory(), s.Set.MemoryFor(engine.More{}))
+}
+
 // Layers describes each layer; a filter that does not grow has one.
 func (s *Set) Layers() (all []bloom.Layer) {
 	for _, l := range s.layers() {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
@@ -123,6 +124,9 @@ func (s *Set) Mirror() (all filter.Mirror) {
 	}
 	return all
 }
+
+// MemoryFor implements engine.Weighed: the memory of all mirrors has a bound.
+func (s *Set) MemoryFor(engine.More) uint64 { return s.Mirror().Bytes }
 
 // merge takes in a stripe that was read from Redis.
 func (l *layer) merge(i int, data []byte) error {

@@ -169,6 +169,9 @@ func (s *Set) broken(ctx context.Context, d *dialogue, err error) error {
 // Memory implements engine.Growing: of the mirror.
 func (s *Set) Memory() uint64 { return s.mirror.Memory() }
 
+// MemoryFor implements engine.Weighed: the mirror has a bound of its own.
+func (s *Set) MemoryFor(engine.More) uint64 { return s.Memory() }
+
 // Mirror implements filter.Mirroring.
 func (s *Set) Mirror() filter.Mirror {
 	asked, found, evicted := s.mirror.Counts()

@@ -162,6 +162,11 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 // Memory implements engine.Timed: of the mirror.
 func (s *Set) Memory() uint64 { return s.mirror.Memory() }
 
+// MemoryFor implements engine.Weighed.
+func (s *Set) MemoryFor(more engine.More) uint64 {
+	return s.mirror.MemoryFor(more.Items, more.Reserved)
+}
+
 // Mirror implements filter.Mirroring: the mirror has everything that this daemon has accepted,
 // and only limits.filter_bytes and the expiry of the items bound it.
 func (s *Set) Mirror() filter.Mirror { return filter.Mirror{Bytes: s.mirror.Memory()} }
