@@ -82,6 +82,13 @@ func (t *top) due(full uint64) bool {
 	return int(t.header.Layers) < MaxLayers && t.layers[len(t.layers)-1].Ones() >= full
 }
 
+// Ended reports whether the last layer that there can be is full: more items would break the error
+// rate.
+func (g *Growing) Ended() bool {
+	t := g.top.Load()
+	return int(t.header.Layers) >= MaxLayers && t.layers[len(t.layers)-1].Ones() >= t.full
+}
+
 // grow adds the layer that is due. If there is no memory for it, the last layer takes the new
 // items, with more false positives, and the next call tries again.
 func (g *Growing) grow(seen *top) {

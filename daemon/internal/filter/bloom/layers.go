@@ -8,7 +8,7 @@ import (
 
 // A map that grows is a scalable Bloom filter (Almeida, Baquero, Preguiça, Hutchison:
 // Scalable Bloom Filters, 2007). It consists of layers, each a split-block map of its own.
-// Layer i is made for 2^i times the capacity at the error rate divided by 2^(i+1), so that
+// Layer i is made for 2^i times the capacity, or more, at the error rate divided by 2^(i+1), so that
 // the rates of all layers together stay below the error rate, however many there are. New items
 // go to the last layer; an item is new only if no layer has it. All layers have the same seed:
 // the sum of the rates remains a bound even if the errors of the layers are not independent.
@@ -17,8 +17,13 @@ import (
 // later version and no other processor computes them differently.
 
 // MaxLayers is the most layers that a map can have: with all of them it holds 65,535 times
-// its capacity.
+// its capacity, or more.
 const MaxLayers = 16
+
+// secondLayer is for how many items the second layer is made at least, and each further one for
+// twice as many: so a map of a tiny first capacity, too, can grow to any size with its layers. The
+// size of a layer is at most 16 times that of the one before.
+const secondLayer = 1 << 18
 
 // growthUnit is the denominator of the shares in a header.
 const growthUnit = 4096
@@ -34,7 +39,7 @@ func NewGrowingHeader(capacity uint64, errorRate float64, seed uint64, created t
 	h.Layers = 1
 	h.Blocks = BlocksFor(capacity, errorRate/2)
 	for i := range h.growth {
-		next := BlocksFor(capacity<<(i+1), h.layerRate(i+1))
+		next := BlocksFor(max(capacity<<(i+1), secondLayer<<i), h.layerRate(i+1))
 		hi, lo := bits.Mul64(next, growthUnit)
 		share, rest := bits.Div64(hi, lo, h.blocksOf(i))
 		if rest > 0 {
@@ -51,6 +56,9 @@ func (h Header) Layer(i int) Header {
 	l := h
 	l.Layers, l.growth = 0, [len(h.growth)]uint16{}
 	l.Blocks, l.Capacity, l.ErrorRate = h.blocksOf(i), h.Capacity<<i, h.layerRate(i)
+	if i > 0 {
+		l.Capacity = l.Holds()
+	}
 	return l
 }
 

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +17,9 @@ type fullness struct{ percent atomic.Uint32 }
 // Add is Set.Add, but obeys on_full and the bounds on memory. expire is for Timed filters; 0 means the
 // filter's own.
 func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
+	if layered, ok := f.Set.(Layered); ok && layered.Ended() {
+		return 0, f.hasOnly(ctx, keys, fresh)
+	}
 	claimed, done, err := f.claimFor(keys, fresh, itemsMore, func() error { return f.Set.Has(ctx, keys, fresh) })
 	if err != nil || done {
 		return 0, err
@@ -27,6 +32,14 @@ func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 		return f.addWithin(ctx, keys, fresh)
 	}
 	return f.Set.Add(ctx, keys, fresh)
+}
+
+// hasOnly is for a filter that has grown as far as it can: it answers a batch of seen items.
+func (f *Filter) hasOnly(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
+	if err := f.Set.Has(ctx, keys, fresh); err != nil || !slices.Contains(fresh, true) {
+		return err
+	}
+	return fmt.Errorf("filter %s: it has grown by all %d layers that there can be, and holds about %d items: make one of a larger capacity: %w", f.Name, bloom.MaxLayers, f.Stats().Items, ErrFull)
 }
 
 func itemsMore(n int) More { return More{Items: n} }

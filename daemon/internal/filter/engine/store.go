@@ -123,6 +123,9 @@ type Layered interface {
 	Growing
 	// Layers describes all layers, the first one first.
 	Layers() []bloom.Layer
+	// Ended reports whether the last layer that there can be is full. It is called before every
+	// batch.
+	Ended() bool
 }
 
 // Store keeps the sets of all filters. It is safe for concurrent use.

@@ -130,6 +130,9 @@ func (s layered) MergeStripe(ctx context.Context, i int, data []byte) error {
 	return s.set.MergeStripe(ctx, i, data)
 }
 
+// Ended implements engine.Layered.
+func (s layered) Ended() bool { return s.bits.Ended() }
+
 // Layers implements engine.Layered.
 func (s layered) Layers() []bloom.Layer { return s.bits.Layers() }
 

@@ -34,7 +34,7 @@ func testGrow(t *testing.T, o Opener, s Sample) {
 	}
 	grown := set.(engine.Layered)
 	st, layers := grown.Stats(), grown.Layers()
-	if st.FPR > 1e-4 || st.Items < n*98/100 || st.Items > n*102/100 || len(layers) < 3 {
+	if st.FPR > 1e-4 || st.Items < n*98/100 || st.Items > n*102/100 || len(layers) < 2 {
 		t.Errorf("%d layers, %+v", len(layers), st)
 	}
 	if st.Bytes != grown.Header().Bytes() || grown.Memory() < st.Bytes && !o.Bounded {

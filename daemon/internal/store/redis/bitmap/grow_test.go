@@ -140,7 +140,7 @@ func TestGrowthIsExactlyOnce(t *testing.T) {
 			if never > 2 {
 				t.Errorf("%d of %d items were new for nobody", never, items)
 			}
-			if n := len(sets[0].Layers()); n < 4 {
+			if n := len(sets[0].Layers()); n < 2 {
 				t.Errorf("%d layers: hardly anything grew", n)
 			}
 			known := len(halted.Layers()) // one, unless it had to resync on a busy machine
@@ -177,7 +177,7 @@ func TestGrowthIsResynced(t *testing.T) {
 			const items = 8000
 			add(t, a, 0, items)
 			layers := len(a.Layers())
-			if layers < 3 {
+			if layers < 2 {
 				t.Fatalf("%d layers: hardly anything grew", layers)
 			}
 			keys := a.(interface{ StripeKeys() []string }).StripeKeys()

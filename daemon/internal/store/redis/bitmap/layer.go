@@ -244,6 +244,12 @@ func (s Layered) MemoryFor(engine.More) uint64 {
 	return max(s.Memory(), s.Set.MemoryFor(engine.More{}))
 }
 
+// Ended implements engine.Layered.
+func (s Layered) Ended() bool {
+	layers := s.layers()
+	return len(layers) >= bloom.MaxLayers && layers[len(layers)-1].full()
+}
+
 // Layers describes each layer; a filter that does not grow has one.
 func (s *Set) Layers() (all []bloom.Layer) {
 	for _, l := range s.layers() {
