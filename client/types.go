@@ -55,10 +55,11 @@ type Fullness struct {
 // FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields have the daemon's defaults.
 type FilterSpec struct {
 	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
-	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact | simhash
+	Kind      string  `json:"kind,omitempty"`       // bloom | timing | exact | simhash | scaling
 	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items up to which the error rate holds
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
-	OnFull    string  `json:"on_full,omitempty"`    // bloom: grow | warn | reject
+	OnFull    string  `json:"on_full,omitempty"`    // bloom: grow | warn | reject; scaling: grow | reject
+	Expansion uint64  `json:"expansion,omitempty"`  // scaling: how many times as large each further layer is
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, for calls that give none; 0: each call must
 	Store     string  `json:"store,omitempty"`      // exact: mysql; "": the store of the daemon
 	// Canonical is how far URIs are normalized before they are compared: none (the default), safe or crawl.
@@ -97,6 +98,8 @@ type FilterInfo struct {
 
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
 	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash: all
+
+	Expansion uint64 `json:"expansion,omitempty"` // scaling: how many times as large each further layer is
 
 	Layers []FilterLayer `json:"layers,omitempty"` // bloom with on_full grow: the oldest first
 
@@ -181,6 +184,7 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Capacity   uint64   `json:"capacity,omitempty"`
 			ErrorRate  float64  `json:"error_rate,omitempty"`
 			OnFull     string   `json:"on_full,omitempty"`
+			Expansion  uint64   `json:"expansion,omitempty"`
 			Expire     *float64 `json:"expire"`
 			Items      uint64   `json:"items"`
 			Bytes      uint64   `json:"bytes"`
@@ -190,7 +194,7 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Drop       string   `json:"canonical_drop,omitempty"`
 			Distance   uint64   `json:"distance,omitempty"`
 			Feature    string   `json:"feature_hash,omitempty"`
-		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
+		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, f.Expansion, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

@@ -34,7 +34,17 @@ type Kind struct {
 	Forgets, Reserves bool
 	// Local says that such filters are kept with store: embedded only.
 	Local bool
+	// Commands is the family of Redis commands that such filters answer to, "" for none, and
+	// MadeByCommands says that the first one for a name that does not exist makes such a filter.
+	Commands       string
+	MadeByCommands bool
 }
+
+// Families of Redis commands: those of RedisBloom (BF.ADD), and those of sets (SADD).
+const (
+	CommandsBF  = "bf"
+	CommandsSet = "set"
+)
 
 // Params are what filters of one kind are made with besides id and name: a struct of that
 // kind, not a pointer to one, so that two are the same if they are equal. What only some of
@@ -84,6 +94,7 @@ func Kinds() []Kind {
 		timingKind(),
 		exactKind(),
 		simhashKind(),
+		scalingKind(),
 	}
 }
 

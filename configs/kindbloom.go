@@ -32,7 +32,7 @@ type Bloom struct {
 // bloomKind is a bit-map, which mistakes a few new items for seen.
 func bloomKind() Kind {
 	return Kind{
-		Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true,
+		Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true, Commands: CommandsBF,
 		Parameters: append([]Parameter{
 			{
 				Key: "capacity", Want: "a whole number of items, such as 10000000", Like: "10000000",

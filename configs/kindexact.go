@@ -35,7 +35,7 @@ func exactKind() Kind {
 			Why:   "other filters are in the store of the daemon",
 			Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
 		}}, canonicalParameters()...),
-		Hashes: true, Forgets: true, Reserves: true,
+		Hashes: true, Forgets: true, Reserves: true, Commands: CommandsSet, MadeByCommands: true,
 	}
 }
 

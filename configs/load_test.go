@@ -74,9 +74,9 @@ func TestLoadFileFaults(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"listen: a:1\nstoer: redis\n", ":2: stoer: unknown key; did you mean store?"},
 		{"redis:\n  addr: [a:1]\n", ":2: redis.addr: unknown key; did you mean addrs?"},
-		{"filters:\n  - {name: a, kind: timing, capacity: 10}\n", ":2: filters[0].capacity: 10: is for the kind bloom: a timing filter is exact"},
-		{"filters:\n  - {name: a, error_rate: 0.1, kind: timing}\n", ":2: filters[0].error_rate: 0.1: is for the kind bloom"},
-		{"filters:\n  - name: a\n    kind: timing\n    on_full: warn\n", `:4: filters[0].on_full: "warn": is for the kind bloom`},
+		{"filters:\n  - {name: a, kind: timing, capacity: 10}\n", ":2: filters[0].capacity: 10: is for the kind bloom or scaling: a timing filter is exact"},
+		{"filters:\n  - {name: a, error_rate: 0.1, kind: timing}\n", ":2: filters[0].error_rate: 0.1: is for the kind bloom or scaling"},
+		{"filters:\n  - name: a\n    kind: timing\n    on_full: warn\n", `:4: filters[0].on_full: "warn": is for the kind bloom or scaling`},
 		{"filters:\n  - {name: a, expire: 1h}\n", ":2: filters[0].expire: 1h0m0s: is for the kind timing, want 0s: items of a bloom filter do not expire"},
 		{"filters:\n  - {name: a, store: mysql}\n", `:2: filters[0].store: "mysql": is for the kind exact: other filters are in the store of the daemon`},
 		{"filters:\n  - {name: a, capasity: 1}\n", ":2: filters[0].capasity: unknown key; did you mean capacity?"},

@@ -54,7 +54,7 @@ func TestNewKindIsOnePackage(t *testing.T) {
 	}
 	always("other")
 	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "always_new", ErrorRate: 0.1}); err == nil ||
-		!strings.Contains(err.Error(), "error_rate: is for filters of the kind bloom: it remembers nothing") {
+		!strings.Contains(err.Error(), "error_rate: is for filters of the kind bloom or scaling: it remembers nothing") {
 		t.Errorf("an error rate: %v", err)
 	}
 	if _, _, err := c.CreateFilter(t.Context(), "wrong", client.FilterSpec{Kind: "cuckoo"}); err == nil ||

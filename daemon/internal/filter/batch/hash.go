@@ -20,6 +20,10 @@ func (b *Batch) hash(l *items.List, f *engine.Filter) {
 	}
 	plain := f.URIs().Form == canonical.None
 	b.keys = slices.Grow(b.keys[:0], n)
+	if set, ok := f.Set.(engine.Hashing); ok {
+		b.hashBy(set, l, f.URIs())
+		return
+	}
 	for from := 0; from < n; from += bloom.Ahead {
 		to := min(from+bloom.Ahead, n)
 		if plain {
@@ -40,5 +44,24 @@ func (b *Batch) hashCanonical(l *items.List, by canonical.Rule, seed uint64, fro
 		}
 		b.uri = b.uris.Append(b.uri[:0], l.Bytes(i), by)
 		b.keys = append(b.keys, bloom.Sum(seed, b.uri))
+	}
+}
+
+// notString begins what is hashed of a value that is no string: it begins no string in UTF-8.
+const notString = 0xff
+
+// hashBy appends the keys of all items as a set hashes them.
+func (b *Batch) hashBy(set engine.Hashing, l *items.List, by canonical.Rule) {
+	for i := range l.Len() {
+		item := l.Bytes(i)
+		switch {
+		case !l.IsString(i):
+			b.uri = append(append(b.uri[:0], notString), item...)
+			item = b.uri
+		case by.Form != canonical.None:
+			b.uri = b.uris.Append(b.uri[:0], item, by)
+			item = b.uri
+		}
+		b.keys = append(b.keys, set.Hash(item))
 	}
 }

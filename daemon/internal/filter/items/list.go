@@ -44,6 +44,13 @@ func (l *List) Reset() {
 	l.canon.trim()
 }
 
+// Strings makes the list one of strings: the parts of body that spans name, none of them empty.
+// It does not look into them.
+func (l *List) Strings(body []byte, spans []scan.Span) {
+	l.Reset()
+	l.body, l.lines, l.spans = body, true, append(l.spans, spans...)
+}
+
 // Len is the number of items.
 func (l *List) Len() int { return len(l.spans) }
 

@@ -149,6 +149,17 @@ type Expiring interface {
 	AddFor(keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error)
 }
 
+// Dumped is a memory in the layout of RedisBloom, see engine.Dumped.
+type Dumped interface {
+	Keyed
+	Hash(item []byte) bloom.Hash
+	Memory() uint64
+	Layers() engine.ScalingLayers
+	Chunk(iterator int64) (next int64, data []byte, ok bool)
+	// Load is not in what goes to the journal: the caller has the file written before it goes on.
+	Load(head, bits []byte) error
+}
+
 // Similar is a memory of documents that grows with them, see engine.Similar.
 type Similar interface {
 	Memory

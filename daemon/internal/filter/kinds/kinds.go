@@ -9,6 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/exact"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/scaling"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/simhash"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/timing"
 )
@@ -20,6 +21,7 @@ func All() []kind.Kind {
 		timing.Kind(),
 		exact.Kind(),
 		simhash.Kind(),
+		scaling.Kind(),
 	}
 }
 

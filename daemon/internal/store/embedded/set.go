@@ -67,6 +67,8 @@ func serve(k *diskFilter) engine.Set {
 		return newReserving(k, m)
 	case kind.Forgetful:
 		return forgetful{plain{k, m}, m}
+	case kind.Dumped:
+		return dumped{plain{k, m}, m}
 	case kind.Similar:
 		return similar{k, m}
 	}
@@ -186,4 +188,43 @@ func (s *timed) Commit(ctx context.Context, id engine.Reservation, keys []bloom.
 // AddFor implements engine.Timed.
 func (s *timed) AddFor(_ context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
 	return s.change(len(keys), func() (int, error) { return s.entries.AddFor(keys, expire, fresh) })
+}
+
+// dumped is a filter in the layout of RedisBloom.
+type dumped struct {
+	plain
+	chain kind.Dumped
+}
+
+var _ engine.Dumped = dumped{}
+
+// Hash implements engine.Hashing.
+func (s dumped) Hash(item []byte) bloom.Hash { return s.chain.Hash(item) }
+
+// Memory implements engine.Growing.
+func (s dumped) Memory() uint64 { return s.chain.Memory() }
+
+// Layers implements engine.Dumped.
+func (s dumped) Layers() engine.ScalingLayers { return s.chain.Layers() }
+
+// Chunk implements engine.Dumped.
+func (s dumped) Chunk(iterator int64) (next int64, data []byte, ok bool) {
+	if s.enter() != nil {
+		return 0, nil, false
+	}
+	defer s.use.RUnlock()
+	return s.chain.Chunk(iterator)
+}
+
+// Load implements engine.Dumped.
+func (s dumped) Load(_ context.Context, head, bits []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	err := s.chain.Load(head, bits)
+	s.use.RUnlock()
+	if err != nil {
+		return err
+	}
+	return s.checkpointBy(true, func(path string, from uint64) error { return s.memory.Write(s.store.opt.FS, path, from) })
 }

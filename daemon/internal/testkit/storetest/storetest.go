@@ -69,6 +69,7 @@ func Samples() []Sample {
 	return []Sample{
 		{Kind: "bloom", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "warn"} }},
 		{Kind: "bloom", Variant: "-grow", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "grow"} }},
+		{Kind: "scaling", Params: func(n uint64) configs.Params { return configs.NewScaling(n, 1e-4, 2, false) }},
 		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
 		}},

@@ -1,0 +1,171 @@
+package scaling
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+)
+
+// A chain is a list of Bloom filters, the layers, of which only the last one is added to. When it
+// has as many items as it was made for, a further layer is made, expansion times as large and with
+// half of its error rate, so that the rates of all layers together stay below the one asked for
+// (Almeida, Baquero, Preguiça, Hutchison: Scalable Bloom Filters, 2007). Bits are set by double
+// hashing (Kirsch, Mitzenmacher: Less Hashing, Same Performance, 2006): bit i of an item is
+// (a + i*b) mod bits. All numbers are those of RedisBloom 2, so that its dumps are ours.
+
+// layer is one Bloom filter.
+type layer struct {
+	bits      []byte  // a multiple of 8; bit n is bit n%8 of byte n/8
+	hashes    uint32  // bits of an item
+	errorRate float64 // at capacity
+	perItem   float64 // bits of an item, before rounding
+	capacity  uint64
+	items     uint64 // that were new when they were added
+}
+
+// The constants as RedisBloom has them, with 15 digits: more would give other sizes.
+const (
+	ln2        = 0.693147180559945
+	ln2Squared = 0.480453013918201
+)
+
+// maxLayerBytes bounds a layer, and a dump that claims to have one.
+const maxLayerBytes = 1 << 40
+
+// shape returns an empty layer without its bits, and how many bytes these take.
+func shape(capacity uint64, errorRate float64) (l layer, size uint64, err error) {
+	l = layer{errorRate: errorRate, capacity: capacity}
+	l.perItem = -(math.Log(errorRate) / ln2Squared)
+	l.hashes = uint32(math.Ceil(ln2 * l.perItem))
+	total := float64(capacity) * l.perItem
+	if !(total < maxLayerBytes*8) {
+		return l, 0, fmt.Errorf("%d items at an error rate of %g: too large", capacity, errorRate)
+	}
+	return l, (uint64(total) + 63) / 64 * 8, nil
+}
+
+func (l *layer) has(key bloom.Hash) bool {
+	size, at := uint64(len(l.bits))*8, key.Hi
+	for range l.hashes {
+		n := at % size
+		if l.bits[n>>3]&(1<<(n&7)) == 0 {
+			return false
+		}
+		at += key.Lo
+	}
+	return true
+}
+
+func (l *layer) add(key bloom.Hash) {
+	size, at := uint64(len(l.bits))*8, key.Hi
+	for range l.hashes {
+		n := at % size
+		l.bits[n>>3] |= 1 << (n & 7)
+		at += key.Lo
+	}
+	l.items++
+}
+
+// fill is the share of bits that are set.
+func (l *layer) fill() float64 {
+	set := 0
+	for b := l.bits; len(b) >= 8; b = b[8:] {
+		set += bits.OnesCount64(binary.NativeEndian.Uint64(b))
+	}
+	return float64(set) / float64(len(l.bits)*8)
+}
+
+// chain is all of a filter's memory. It is not safe for concurrent use.
+type chain struct {
+	layers    []*layer
+	errorRate float64 // of all together, as asked for
+	expansion uint64
+	fixed     bool // has one layer for ever
+}
+
+// newChain makes an empty chain.
+func newChain(capacity uint64, errorRate float64, expansion uint64, fixed bool) (*chain, error) {
+	c := &chain{errorRate: errorRate, expansion: expansion, fixed: fixed}
+	return c, c.grow(capacity)
+}
+
+// next is the shape of the layer that would be made now; capacity is that of the first.
+func (c *chain) next(capacity uint64) (layer, uint64, error) {
+	rate := c.errorRate
+	if n := len(c.layers); n > 0 {
+		last := c.layers[n-1]
+		rate = last.errorRate
+		over, product := bits.Mul64(last.capacity, c.expansion)
+		if over != 0 {
+			return layer{}, 0, fmt.Errorf("%d items, %d times: too large", last.capacity, c.expansion)
+		}
+		capacity = product
+	}
+	if !c.fixed {
+		rate /= 2
+	}
+	return shape(capacity, rate)
+}
+
+func (c *chain) grow(capacity uint64) error {
+	l, size, err := c.next(capacity)
+	if err != nil {
+		return err
+	}
+	l.bits = make([]byte, size)
+	c.layers = append(c.layers, &l)
+	return nil
+}
+
+func (c *chain) last() *layer { return c.layers[len(c.layers)-1] }
+
+// has looks in the newest layer first, which has the most items.
+func (c *chain) has(key bloom.Hash) bool {
+	for i := len(c.layers) - 1; i >= 0; i-- {
+		if c.layers[i].has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds an item, and reports whether it is new. The error says that a layer that is needed
+// cannot be made; the item was not added.
+func (c *chain) add(key bloom.Hash) (fresh bool, err error) {
+	if c.has(key) {
+		return false, nil
+	}
+	if l := c.last(); l.items >= l.capacity && !c.fixed {
+		if err := c.grow(0); err != nil {
+			return false, err
+		}
+	}
+	c.last().add(key)
+	return true, nil
+}
+
+func (c *chain) items() (n uint64) {
+	for _, l := range c.layers {
+		n += l.items
+	}
+	return n
+}
+
+func (c *chain) bytes() (n uint64) {
+	for _, l := range c.layers {
+		n += uint64(len(l.bits))
+	}
+	return n
+}
+
+// rate estimates the present share of new items that are taken for seen.
+func (c *chain) rate() float64 {
+	right := 1.0
+	for _, l := range c.layers {
+		right *= 1 - math.Pow(l.fill(), float64(l.hashes))
+	}
+	return 1 - right
+}
