@@ -17,7 +17,7 @@ type Filter struct {
 	// ID is the number that requests may use in place of the name, 1 or more, unique.
 	// 0: the daemon chooses one.
 	ID int `yaml:"id"`
-	// Name is unique: a letter or _, then letters, digits, _ . -, at most 64 in all.
+	// Name is unique: a letter or _, then letters, digits, _ . : -, at most 64 in all.
 	Name string `yaml:"name"`
 	// Kind is how items are remembered, one of Kinds. "": the first of them.
 	Kind string `yaml:"kind"`

@@ -34,7 +34,10 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateServing(f *fault.List) {
-	CheckListen(f, c.Listen, c.Auth.TokensFile)
+	CheckListen(f, "listen", c.Listen, c.Auth.TokensFile)
+	if c.RESP.Listen != "" {
+		CheckListen(f, "resp.listen", c.RESP.Listen, c.Auth.TokensFile)
+	}
 	if c.Auth.ProtectMetrics && c.Auth.TokensFile == "" {
 		f.Add("auth.protect_metrics", "true: there is no token that could be asked for: set auth.tokens_file, or want false")
 	}
@@ -121,12 +124,12 @@ func (c Config) checkable(i int) Filter {
 // CheckName says what is wrong with the name of a filter; "" for nothing.
 func CheckName(name string) string {
 	if !namePattern.MatchString(name) {
-		return fmt.Sprintf("%q: want a letter or _, then letters, digits, _ . -, 64 at most", name)
+		return fmt.Sprintf("%q: want a letter or _, then letters, digits, _ . : -, 64 at most", name)
 	}
 	return ""
 }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$`)
 
 func (r Redis) validate(f *fault.List) {
 	if len(r.Addrs) == 0 {

@@ -53,7 +53,10 @@ func readSpec(dir string) (engine.Spec, error) {
 	return spec, nil
 }
 
-func folderName(spec engine.Spec) string { return fmt.Sprintf("%d-%s", spec.ID, spec.Name) }
+// folderName is the id and the name; a colon, which some systems do not allow, is written as in URLs.
+func folderName(spec engine.Spec) string {
+	return fmt.Sprintf("%d-%s", spec.ID, strings.ReplaceAll(spec.Name, ":", "%3A"))
+}
 
 // damaged adds a hint on what to do to an error about a filter's files.
 func damaged(err error, dir string) error {
