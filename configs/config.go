@@ -36,6 +36,7 @@ type Config struct {
 	// 64 KiB to 1 TiB. Default 64MiB.
 	CheckpointBytes Size `yaml:"checkpoint_bytes"`
 
+	RESP    RESP    `yaml:"resp"`
 	Redis   Redis   `yaml:"redis"`
 	MySQL   MySQL   `yaml:"mysql"`
 	MongoDB MongoDB `yaml:"mongodb"`
@@ -68,6 +69,17 @@ type Config struct {
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 
 	Log Log `yaml:"log"`
+}
+
+// RESP is the port for Redis clients, which speak the protocol RESP: BF.ADD, SADD, UF.FILTER.
+type RESP struct {
+	// Listen is the host:port to serve RESP on, with TLS if the section tls names a certificate. An
+	// address other than loopback needs auth.tokens_file. A socket handed over by systemd, named
+	// resp, takes precedence. Default "": Redis clients are not served.
+	Listen string `yaml:"listen"`
+	// AllowFlush lets callers with the scope admin, and without tokens all, drop all filters
+	// with FLUSHALL or FLUSHDB. Default false.
+	AllowFlush bool `yaml:"allow_flush"`
 }
 
 // RedisServers say which Redis is called, and how to log in, for all programs.

@@ -8,13 +8,13 @@ import (
 	"github.com/cr-clawer/urifilter/configs/fault"
 )
 
-// CheckListen adds what is wrong with listen: callers of an address that other machines reach
-// need tokens.
-func CheckListen(f *fault.List, listen, tokensFile string) {
+// CheckListen adds what is wrong with listen, or another key of an address: callers of one that
+// other machines reach need tokens.
+func CheckListen(f *fault.List, key, listen, tokensFile string) {
 	if err := address.Check(listen); err != nil {
-		f.Add("listen", "%w", err)
+		f.Add(key, "%w", err)
 	} else if tokensFile == "" && !address.Loopback(listen) {
-		f.Add("listen", "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", listen)
+		f.Add(key, "%q: other machines could call without a token: set auth.tokens_file to a file of tokens, or listen on 127.0.0.1", listen)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Validate returns all faults joined, each naming its key, the value found and those allowed.
 func (c Config) Validate() error {
 	var f fault.List
-	configs.CheckListen(&f, c.Listen, c.Auth.TokensFile)
+	configs.CheckListen(&f, "listen", c.Listen, c.Auth.TokensFile)
 	if err := address.Check(c.Dispatch.Listen); err != nil {
 		f.Add("dispatch.listen", "%w", err)
 	}

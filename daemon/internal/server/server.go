@@ -1,5 +1,5 @@
 // Package server is the filter daemon: it opens secrets, sockets, store, archive and engine as the
-// settings say, serves HTTP, and shuts down. It makes no decisions about items.
+// settings say, serves HTTP and RESP, and shuts down. It makes no decisions about items.
 package server
 
 import (
@@ -48,6 +48,7 @@ type Server struct {
 	log      *slog.Logger
 	secrets  *secrets
 	serving  *httpserver.Server
+	resp     *respPort // nil: no port for Redis clients
 	store    engine.Store
 	engine   *engine.Engine
 	link     *backup.Link   // nil: no archive
@@ -82,6 +83,9 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		Certificate: d.secrets.cert, Log: log,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if d.resp, err = openRESP(cfg, d.secrets.cert != nil, log); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -148,6 +152,9 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		Overloaded: api.Overloaded("too many connections are open: see limits.connections and limits.connections_per_address of the daemon"),
 		Registry:   prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry),
 	})
+	if d.resp != nil {
+		d.handleRESP(options.Registry)
+	}
 	state := "ready"
 	if len(d.engine.Waiting()) > 0 {
 		state = "serving; not ready before the archive was asked for filters that the store lacks"
@@ -169,6 +176,9 @@ func (d *Server) inUse() []any {
 	args := []any{"address", d.serving.URL(), "filters", len(d.engine.Filters())}
 	if n := len(d.engine.Waiting()); n > 0 {
 		args = append(args, "waiting", n)
+	}
+	if d.resp != nil {
+		args = append(args, "resp", d.resp.listeners[0].Addr().String())
 	}
 	args = append(args, "store", d.cfg.Store)
 	if d.cfg.Store == "redis" {
@@ -218,17 +228,27 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 
 	defer func() { err = errors.Join(err, d.serving.Close()) }()
 	d.serving.Serve()
+	if d.resp != nil {
+		d.resp.serve()
+	}
 	lifecycle.Notify(lifecycle.Ready)
 	work.Go(func() { lifecycle.PingWatchdog(inner, d.engine.TakeLocks, d.log) })
 	telling, tellNoMore := context.WithCancel(inner)
 	defer tellNoMore()
 	work.Go(func() { lifecycle.TellStatus(telling, d.statusLine) })
 
+	var respBroken <-chan error
+	if d.resp != nil {
+		respBroken = d.resp.broken
+	}
 	for {
 		select {
 		case <-reload:
 			d.reload()
 		case err := <-d.serving.Broken():
+			d.shutdown(0, failedGrace)
+			return err
+		case err := <-respBroken:
 			d.shutdown(0, failedGrace)
 			return err
 		case <-d.store.Failed():
@@ -256,7 +276,12 @@ func (d *Server) shutdown(linger, patience time.Duration) {
 	if d.backup != nil {
 		d.backup.Stop() // a copy may take minutes, and can be repeated
 	}
+	var ports sync.WaitGroup
+	if d.resp != nil {
+		ports.Go(func() { d.resp.drain(patience) })
+	}
 	d.serving.Drain(linger, patience)
+	ports.Wait()
 }
 
 func (d *Server) warnFull(ctx context.Context) {
@@ -285,6 +310,9 @@ func (d *Server) close() error {
 	}
 	if d.serving != nil {
 		errs = append(errs, d.serving.Close())
+	}
+	if d.resp != nil {
+		errs = append(errs, d.resp.close())
 	}
 	return errors.Join(errs...)
 }

@@ -48,8 +48,10 @@ const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/p
 type Options struct {
 	All        int
 	PerAddress int // IPv6 counts by /64 networks, as one caller has all of one
-	// Answer is the body of the 503, a problem in JSON.
+	// Answer is the body of the 503, a problem in JSON; Plain says that it is the whole answer, of
+	// a protocol other than HTTP.
 	Answer []byte
+	Plain  bool
 	Log    *slog.Logger
 }
 
@@ -72,11 +74,14 @@ type Limiter struct {
 // program's name as a prefix.
 func New(opt Options, registry prometheus.Registerer) *Limiter {
 	m := &Limiter{
-		opt: opt, answer: answerOf(opt.Answer), byAddr: map[netip.Addr]int{},
+		opt: opt, answer: opt.Answer, byAddr: map[netip.Addr]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "connections_refused_total",
 			Help: "Connections that were closed because of a limit: all or address.",
 		}, []string{"limit"}),
+	}
+	if !opt.Plain {
+		m.answer = answerOf(opt.Answer)
 	}
 	for _, limit := range []string{limitAll, limitAddress} {
 		m.refused.WithLabelValues(limit) // so that a first refusal shows as a step

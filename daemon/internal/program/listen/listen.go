@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -19,6 +21,9 @@ import (
 type Options struct {
 	// Program is its name; Program.socket is the unit that hands sockets over.
 	Program string
+	// Socket is the name of the sockets that systemd hands over for this, as FileDescriptorName
+	// has it; "": all others.
+	Socket string
 	// Address is host:port of the settings, used if systemd hands over no socket. The check of
 	// the settings has considered Guarded.
 	Address string
@@ -30,9 +35,27 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// SocketRESP is the name of sockets for Redis clients.
+const SocketRESP = "resp"
+
+// handed are the sockets that systemd hands over, by name, which can be taken once.
+var handed = sync.OnceValues(activation.ListenersWithNames)
+
+// forThis returns the sockets that are handed over for the address of o.
+func (o Options) forThis() ([]net.Listener, error) {
+	byName, err := handed()
+	var sockets []net.Listener
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if (name == SocketRESP) == (o.Socket == SocketRESP) {
+			sockets = append(sockets, byName[name]...)
+		}
+	}
+	return sockets, err
+}
+
 // Open takes the sockets that systemd hands over, or opens the address of the settings; handed says which.
 func Open(o Options) (sockets []net.Listener, handed bool, err error) {
-	sockets, err = activation.Listeners()
+	sockets, err = o.forThis()
 	if err != nil {
 		return nil, false, fmt.Errorf("sockets handed over by systemd: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
@@ -159,6 +160,23 @@ func (c *chain) bytes() (n uint64) {
 		n += uint64(len(l.bits))
 	}
 	return n
+}
+
+// bytesFor is how many bytes of bits the chain has once n more items were added, if all are new.
+// What cannot be made counts as more than any machine has.
+func (c *chain) bytesFor(n uint64) uint64 {
+	total, last := c.bytes(), *c.last()
+	ahead := chain{layers: slices.Clone(c.layers), errorRate: c.errorRate, expansion: c.expansion, fixed: c.fixed}
+	for !c.fixed && n > last.capacity-min(last.items, last.capacity) {
+		n -= last.capacity - min(last.items, last.capacity)
+		l, size, err := ahead.next(0)
+		if err != nil {
+			return math.MaxInt64
+		}
+		total, last = total+size, l
+		ahead.layers = append(ahead.layers, &l)
+	}
+	return total
 }
 
 // rate estimates the present share of new items that are taken for seen.

@@ -126,15 +126,13 @@ func (m *memory) Bytes() uint64 {
 }
 
 // Memory implements kind.Dumped: what is used, and the next layer as soon as it may be needed.
-func (m *memory) Memory() uint64 {
+func (m *memory) Memory() uint64 { return m.MemoryFor(engine.More{Items: 1}) }
+
+// MemoryFor implements kind.Memory.
+func (m *memory) MemoryFor(more engine.More) uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	n := m.chain.bytes()
-	if l := m.chain.last(); !m.chain.fixed && l.items >= l.capacity {
-		_, size, _ := m.chain.next(0)
-		n += size
-	}
-	return n
+	return m.chain.bytesFor(uint64(more.Items))
 }
 
 // Layers implements kind.Dumped.

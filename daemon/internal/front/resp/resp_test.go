@@ -1,0 +1,744 @@
+package resp_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/front/resp"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+)
+
+// rig is a server of both protocols over one engine on the embedded store.
+type rig struct {
+	*apitest.Rig
+	front *resp.Server
+	addr  string
+}
+
+type option struct {
+	tokens bool
+	cert   *tls.Config
+	limits resp.Limits
+}
+
+func newRig(t *testing.T, change ...func(*option)) *rig {
+	t.Helper()
+	o := option{limits: resp.Limits{Items: 20_000, ItemBytes: 64 << 10, CommandBytes: 8 << 20, Timeout: time.Minute}}
+	for _, f := range change {
+		f(&o)
+	}
+	log := slog.New(slog.DiscardHandler)
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{}
+	if o.tokens {
+		r.Rig = apitest.Over(t, store, apitest.WithTokens)
+	} else {
+		r.Rig = apitest.Over(t, store)
+	}
+	r.front = resp.New(resp.Options{
+		Engine: r.Engine, Judge: r.API.Judge(), Access: r.API.Access(), Bodies: r.API.Bodies(), HTTP: r.HTTP.URL,
+		Limits: o.limits, TLS: o.cert, Version: "1.2.3", Log: log, Registry: prometheus.NewRegistry(), AllowFlush: true,
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- r.front.Serve(l, o.cert != nil) }()
+	t.Cleanup(func() {
+		_ = l.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if cut := r.front.Drain(time.Minute); cut > 0 {
+			t.Errorf("%d connections were cut off", cut)
+		}
+	})
+	return r
+}
+
+// dial opens a connection for a test that speaks the protocol itself.
+func (r *rig) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// exchange sends text and returns all answers until the server closes the connection, which it
+// does after QUIT.
+func (r *rig) exchange(t *testing.T, text string) string {
+	t.Helper()
+	c := r.dial(t)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(c, text)
+		sent <- err
+	}()
+	answer, err := io.ReadAll(c)
+	if err != nil && len(answer) == 0 {
+		t.Fatal(err)
+	}
+	c.Close()
+	<-sent
+	return string(answer)
+}
+
+// command is a command in the form in which clients send it.
+func command(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b.String()
+}
+
+// inWords splits a command at blanks.
+func inWords(line string) string { return command(strings.Fields(line)...) }
+
+// What each command answers, in both versions of the protocol. Those of RedisBloom are as it has
+// them.
+var answers = []struct{ command, two, three string }{
+	{"PING", "+PONG", ""},
+	{"ping hello", "$5 hello", ""},
+	{"ECHO x", "$1 x", ""},
+	{"SELECT 0", "+OK", ""},
+	{"SELECT 1", "-ERR DB index is out of range", ""},
+	{"NOPE a b", "-ERR unknown command 'NOPE', with args beginning with: 'a' 'b' ", ""},
+	{"PING a b", "-ERR wrong number of arguments for 'ping' command", ""},
+	{"GET", "-ERR unknown command 'GET', with args beginning with: ", ""},
+	{"BF.ADD a", "-ERR wrong number of arguments for 'bf.add' command", ""},
+
+	{"BF.RESERVE a 0.001 2000", "+OK", ""},
+	{"BF.RESERVE a 0.001 2000", "-ERR item exists", ""},
+	{"BF.RESERVE a 0.01 2000", "-ERR item exists", ""},
+	{"BF.RESERVE b x 2000", "-ERR bad error rate", ""},
+	{"BF.RESERVE b 1 2000", "-ERR error rate must be in the range (0.000000, 1.000000)", ""},
+	{"BF.RESERVE b 0 2000", "-ERR error rate must be in the range (0.000000, 1.000000)", ""},
+	{"BF.RESERVE b 0.1 x", "-ERR bad capacity", ""},
+	{"BF.RESERVE b 0.1 0", "-ERR capacity must be in the range [1, 1073741824]", ""},
+	{"BF.RESERVE b 0.1 1073741825", "-ERR capacity must be in the range [1, 1073741824]", ""},
+	{"BF.RESERVE b 0.1 10 EXPANSION", "-ERR no expansion", ""},
+	{"BF.RESERVE b 0.1 10 EXPANSION x", "-ERR bad expansion", ""},
+	{"BF.RESERVE b 0.1 10 NONSCALING EXPANSION 3", "-Nonscaling filters cannot expand", ""},
+	{"BF.RESERVE fixed 0.1 3 NONSCALING", "+OK", ""},
+	{"BF.RESERVE half 0.9 100", "+OK", ""}, // cut to 0.25
+	{"BF.ADD a 1", ":1", "#t"},
+	{"BF.ADD a 1", ":0", "#f"},
+	{"BF.MADD a 1 2 2 3", "*4 :0 :1 :0 :1", "*4 #f #t #f #t"},
+	{"BF.EXISTS a 1", ":1", "#t"},
+	{"BF.EXISTS a 9", ":0", "#f"},
+	{"BF.MEXISTS a 1 9", "*2 :1 :0", "*2 #t #f"},
+	{"BF.EXISTS none 1", ":0", "#f"},
+	{"BF.MEXISTS none 1 2", "*2 :0 :0", "*2 #f #f"},
+	{"BF.INFO none", "-ERR not found", ""},
+	{"BF.INFO a", "*10 $8 Capacity :2000 $4 Size :4056 $17 Number of filters :1 $24 Number of items inserted :3 $14 Expansion rate :2",
+		"%5 $8 Capacity :2000 $4 Size :4056 $17 Number of filters :1 $24 Number of items inserted :3 $14 Expansion rate :2"},
+	{"BF.INFO a SIZE", "*1 :4056", "%1 $4 Size :4056"},
+	{"BF.INFO fixed EXPANSION", "*1 $-1", "%1 $14 Expansion rate _"},
+	{"BF.INFO a NONE", "-ERR Invalid information value", ""},
+	{"BF.CARD a", ":3", ""},
+	{"BF.CARD none", ":0", ""},
+	{"BF.MADD fixed 1 2 3", "*3 :1 :1 :1", "*3 #t #t #t"},
+	{"BF.MADD fixed 1 2", "*2 :0 :0", "*2 #f #f"},
+	{"BF.MADD fixed 1 4 5", "*2 :0 -ERR non scaling filter is full", "*2 #f -ERR non scaling filter is full"},
+	{"BF.ADD fixed 4", "-ERR non scaling filter is full", ""},
+	{"BF.ADD made 1", ":1", "#t"},
+	{"BF.INFO made SIZE", "*1 :240", "%1 $4 Size :240"},
+	{"BF.INSERT ins NOCREATE ITEMS 1", "-ERR not found", ""},
+	{"BF.INSERT ins CAPACITY 10 ERROR 0.001 EXPANSION 4 ITEMS 1 2", "*2 :1 :1", "*2 #t #t"},
+	{"BF.INFO ins EXPANSION", "*1 :4", "%1 $14 Expansion rate :4"},
+	{"BF.INSERT ins2 ERROR x ITEMS 1", "-ERR Bad error rate", ""},
+	{"BF.INSERT ins2 CAPACITY 0 ITEMS 1", "-ERR Bad capacity", ""},
+	{"BF.INSERT ins2 EXPANSION 0 ITEMS 1", "-ERR Bad expansion", ""},
+	{"BF.INSERT ins2 NONE ITEMS 1", "-ERR Unknown argument received", ""},
+	{"BF.INSERT ins2 ITEMS", "-ERR wrong number of arguments for 'bf.insert' command", ""},
+	{"BF.ADD uri 1", ":1", "#t"}, // a filter of this daemon's own layout
+	{"BF.SCANDUMP uri 0", "-ERR filter uri is of the kind bloom, which has no form that RedisBloom knows; only filters that BF.RESERVE makes have", ""},
+	{"BF.SCANDUMP a x", "-ERR Second argument must be numeric", ""},
+	{"BF.LOADCHUNK dump 1 x", "-ERR received bad data", ""},
+	{"BF.LOADCHUNK dump 9 x", "-ERR received bad data", ""},
+
+	{"SADD s 1 2 2", ":2", ""},
+	{"SADD s 3", ":1", ""},
+	{"SADD s 3", ":0", ""},
+	{"SADD spider:dupefilter 3", ":1", ""}, // as scrapy-redis names it
+	{"SISMEMBER s 1", ":1", ""},
+	{"SISMEMBER s 9", ":0", ""},
+	{"SISMEMBER none 9", ":0", ""},
+	{"SMISMEMBER s 1 9", "*2 :1 :0", ""},
+	{"SCARD s", ":3", ""},
+	{"SCARD none", ":0", ""},
+	{"SREM s 1 9", ":1", ""},
+	{"SREM none 1", ":0", ""},
+	{"SADD a 1", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+	{"SCARD a", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+	{"SMISMEMBER a 1 2", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+	{"BF.ADD s 1", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+	{"BF.CARD s", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+	{"BF.INFO s", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+	{"SADD 1+1 x", `-ERR invalid_filter: name: "1+1": want a letter or _, then letters, digits, _ . : -, 64 at most`, ""},
+
+	{"UF.FILTER ip 1 2 1", "*2 $1 1 $1 2", ""},
+	{"UF.FILTER ip ITEMS ITEMS EXPIRE", "*2 $5 ITEMS $6 EXPIRE", ""},
+	{"UF.CHECK ip 1 7", "*2 :0 :1", "*2 #f #t"},
+	{"UF.FILTER ip EXPIRE 5 1", "-ERR expire_not_supported: filter ip is of the kind bloom", ""},
+	{"UF.FILTER ip EXPIRE x 1", "-ERR value is not a valid float: want seconds", ""},
+	{"UF.FORGET s 2", ":1", ""},
+	{"UF.FORGET ip 2", "-ERR forget_not_supported: filter ip: is of the kind bloom, which cannot forget single items (a bit of a bit-map may stand for many of them); filters of the kinds exact and timing can, and any filter can be cleared as a whole", ""},
+	{"UF.COMMIT s 00000000000000000000000000000001", "-ERR unknown_reservation: ", ""},
+	{"UF.RELEASE s xyz", "-ERR unknown_reservation: ", ""},
+
+	{"TYPE a", "+MBbloom--", ""},
+	{"TYPE s", "+set", ""},
+	{"TYPE none", "+none", ""},
+	{"EXISTS a s none a", ":3", ""},
+	{"KEYS spider:*", "*1 $17 spider:dupefilter", ""},
+	{"SCAN 0 MATCH in? COUNT 100", "*2 $1 0 *1 $3 ins", ""},
+	{"SCAN 0 MATCH * COUNT 100 TYPE set", "*2 $1 0 *2 $1 s $17 spider:dupefilter", ""},
+	{"SCAN x", "-ERR invalid cursor", ""},
+	{"DEL ins none", ":1", ""},
+	{"UNLINK spider:dupefilter", ":1", ""},
+	{"CLIENT SETNAME me", "+OK", ""},
+	{"CLIENT GETNAME", "$2 me", ""},
+	{"CLIENT SETINFO lib-name x", "+OK", ""},
+	{"CLIENT NO-EVICT on", "+OK", ""},
+	{"CLIENT KILL x", "-ERR unknown subcommand or wrong number of arguments for 'KILL'. Try CLIENT ID, SETNAME, GETNAME, SETINFO, INFO, NO-EVICT.", ""},
+	{"CONFIG GET maxmemory-policy", "*2 $16 maxmemory-policy $10 noeviction", "%1 $16 maxmemory-policy $10 noeviction"},
+	{"CONFIG SET a b", "-ERR only CONFIG GET is supported; settings are in the daemon's file, see `urifilter config show`", ""},
+	{"COMMAND INFO bf.add nope", "*2 *6 $6 bf.add :3 *1 +write :1 :1 :1 $-1", "*2 *6 $6 bf.add :3 *1 +write :1 :1 :1 _"},
+	{"AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?", ""},
+	{"HELLO 4", "-NOPROTO unsupported protocol version", ""},
+	{"FLUSHALL", "+OK", ""},
+	{"DBSIZE", ":0", ""},
+}
+
+func TestAnswers(t *testing.T) {
+	for proto, hello := range map[int]string{2: "", 3: "HELLO 3"} {
+		t.Run(fmt.Sprint("RESP", proto), func(t *testing.T) {
+			r := newRig(t)
+			c := r.dial(t)
+			read := func(until string) string {
+				got, piece := "", make([]byte, 4096)
+				for !strings.HasSuffix(got, until) {
+					n, err := c.Read(piece)
+					if err != nil {
+						t.Fatalf("%v after %q", err, got)
+					}
+					got += string(piece[:n])
+				}
+				return strings.TrimSuffix(got, until)
+			}
+			if hello != "" {
+				fmt.Fprint(c, inWords(hello), command("ECHO", "end"))
+				if got := read("$3\r\nend\r\n"); !strings.Contains(got, "$5\r\nproto\r\n:3\r\n") {
+					t.Fatalf("HELLO 3: %q", got)
+				}
+			}
+			for _, a := range answers {
+				want := a.two
+				if proto == 3 && a.three != "" {
+					want = a.three
+				}
+				if _, err := fmt.Fprint(c, inWords(a.command), command("ECHO", "end")); err != nil {
+					t.Fatal(err)
+				}
+				got := strings.TrimSuffix(strings.ReplaceAll(read("$3\r\nend\r\n"), "\r\n", " "), " ")
+				got = strings.TrimSuffix(got, " ")
+				want = strings.TrimSuffix(want, " ")
+				if got != want && !(strings.HasSuffix(want, ":") && strings.HasPrefix(got, want)) {
+					t.Errorf("%s\n got %q\nwant %q", a.command, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Items are any bytes; those of the same bytes are the same item by HTTP.
+func TestItemsAreBytes(t *testing.T) {
+	r := newRig(t)
+	if got := r.exchange(t, command("UF.FILTER", "uri", "a\r\nb", "\x00\xff", "ü")+command("UF.FILTER", "uri", "")+command("QUIT")); got !=
+		"*3\r\n$4\r\na\r\nb\r\n$2\r\n\x00\xff\r\n$2\r\nü\r\n-ERR empty_item: An item is an empty string.\r\n+OK\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if a := r.Post("/api/v1/check", `{"filter":"uri","items":["a\r\nb","ü","new"]}`); !strings.Contains(a.Body, `{"new":[false,false,true]`) {
+		t.Errorf("by HTTP: %s", a.Body)
+	}
+}
+
+// A reservation as a whole: reserved by one, held for others, committed, and released.
+func TestReservations(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	c := r.client(t, 2)
+	must := func(args ...any) any {
+		t.Helper()
+		v, err := c.Do(ctx, args...).Result()
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		return v
+	}
+	must("SADD", "jobs", "old")
+	first := must("UF.RESERVE", "jobs", "60", "a", "b", "old").([]any)
+	if fmt.Sprint(first[1:]) != "[[a b] 0]" {
+		t.Fatalf("reserved %v", first)
+	}
+	if second := must("UF.RESERVE", "jobs", "60", "b", "c").([]any); fmt.Sprint(second[1:]) != "[[c] 1]" {
+		t.Errorf("the other reserved %v", second)
+	}
+	if got := must("UF.COMMIT", "jobs", first[0], "a", "c"); fmt.Sprint(got) != "[1 [c]]" {
+		t.Errorf("committed %v", got)
+	}
+	if got := must("UF.RELEASE", "jobs", first[0]); fmt.Sprint(got) != "[1 []]" {
+		t.Errorf("released %v", got)
+	}
+	if got := must("SMISMEMBER", "jobs", "a", "b"); fmt.Sprint(got) != "[1 0]" {
+		t.Errorf("afterwards %v", got)
+	}
+}
+
+func (r *rig) client(t *testing.T, proto int) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: proto, ReadTimeout: 5 * time.Minute, WriteTimeout: 5 * time.Minute, MaxRetries: -1})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// go-redis drives the commands of RedisBloom by its own methods, in both versions.
+func TestGoRedis(t *testing.T) {
+	r := newRig(t)
+	for _, proto := range []int{2, 3} {
+		ctx, c, key := t.Context(), r.client(t, proto), fmt.Sprint("crawl", proto)
+		check := func(what string, got, want any, err error) {
+			t.Helper()
+			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("RESP%d: %s: got %v, %v; want %v", proto, what, got, err, want)
+			}
+		}
+		ok, err := c.BFReserveExpansion(ctx, key, 0.001, 1000, 3).Result()
+		check("BF.RESERVE", ok, "OK", err)
+		is, err := c.BFAdd(ctx, key, "a").Result()
+		check("BF.ADD", is, true, err)
+		all, err := c.BFMAdd(ctx, key, "a", "b").Result()
+		check("BF.MADD", all, []bool{false, true}, err)
+		all, err = c.BFMExists(ctx, key, "b", "z").Result()
+		check("BF.MEXISTS", all, []bool{true, false}, err)
+		all, err = c.BFInsert(ctx, key+"i", &redis.BFInsertOptions{Capacity: 50, Error: 0.1}, "x", "x").Result()
+		check("BF.INSERT", all, []bool{true, false}, err)
+		n, err := c.BFCard(ctx, key).Result()
+		check("BF.CARD", n, 2, err)
+		info, err := c.BFInfo(ctx, key).Result()
+		check("BF.INFO", []int64{info.Capacity, info.Filters, info.ItemsInserted, info.ExpansionRate}, []int64{1000, 1, 2, 3}, err)
+		size, err := c.BFInfoSize(ctx, key).Result()
+		check("BF.INFO SIZE", size.Size, info.Size, err)
+		dump, err := c.BFScanDump(ctx, key, 0).Result()
+		for err == nil && dump.Iter != 0 {
+			_, err = c.BFLoadChunk(ctx, key+"copy", dump.Iter, dump.Data).Result()
+			if err == nil {
+				dump, err = c.BFScanDump(ctx, key, dump.Iter).Result()
+			}
+		}
+		check("a dump", nil, nil, err)
+		all, err = c.BFMExists(ctx, key+"copy", "a", "b", "z").Result()
+		check("a copy", all, []bool{true, true, false}, err)
+		names, _, err := c.ScanType(ctx, 0, key+"*", 100, "MBbloom--").Result()
+		check("SCAN", len(names), 3, err)
+	}
+}
+
+// A dump is the same filter: every member, and every false positive; it is there after a restart.
+func TestDumpIsLoadedWhole(t *testing.T) {
+	r := newRig(t)
+	ctx, c := t.Context(), r.client(t, 2)
+	items := func(site string, n int) (all []any) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("https://%s.example/%d", site, i))
+		}
+		return all
+	}
+	for from := 0; from < 100_000; from += 10_000 {
+		if err := c.BFMAdd(ctx, "a", items("in", from+10_000)[from:]...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var chunks []redis.ScanDump
+	for iterator := int64(0); ; {
+		d, err := c.BFScanDump(ctx, "a", iterator).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Iter == 0 {
+			break
+		}
+		chunks, iterator = append(chunks, d), d.Iter
+	}
+	for i, d := range chunks {
+		if err := c.BFLoadChunk(ctx, "b", d.Iter, d.Data).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Engine.Lookup("b"); (err == nil) != (i == len(chunks)-1) {
+			t.Fatalf("after part %d of %d the filter: %v", i+1, len(chunks), err)
+		}
+	}
+	if err := c.BFLoadChunk(ctx, "b", chunks[0].Iter, chunks[0].Data).Err(); err == nil || err.Error() != "ERR item exists" {
+		t.Errorf("loaded over a filter: %v", err)
+	}
+	for _, site := range []string{"in", "out"} {
+		for from := 0; from < 100_000; from += 10_000 {
+			a, err := c.BFMExists(ctx, "a", items(site, from+10_000)[from:]...).Result()
+			b, err2 := c.BFMExists(ctx, "b", items(site, from+10_000)[from:]...).Result()
+			if err != nil || err2 != nil || !slices.Equal(a, b) || site == "in" && slices.Contains(b, false) {
+				t.Fatalf("%s, from %d: the copy differs, %v, %v", site, from, err, err2)
+			}
+		}
+	}
+}
+
+// What is sent in pieces, or all at once, is answered in the same way.
+func TestPieces(t *testing.T) {
+	r := newRig(t)
+	text := command("UF.FILTER", "uri", "p", "q") + "PING\r\n" + command("BF.ADD", "x", "1") + command("BF.ADD", "x", "1") + "BF.MADD x 1 \"two words\"\r\n\r\n*0\r\n*-1\r\n" + command("QUIT")
+	want := "*2\r\n$1\r\np\r\n$1\r\nq\r\n+PONG\r\n:1\r\n:0\r\n*2\r\n:0\r\n:1\r\n+OK\r\n"
+	for n := 1; n < len(text); n += 1 + n/3 {
+		if err := r.Engine.Drop(t.Context(), "x"); n > 1 && err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Engine.Clear(t.Context(), "uri"); err != nil {
+			t.Fatal(err)
+		}
+		c := r.dial(t)
+		go func() {
+			for rest := text; rest != ""; rest = rest[min(n, len(rest)):] {
+				if _, err := io.WriteString(c, rest[:min(n, len(rest))]); err != nil {
+					return
+				}
+			}
+		}()
+		got, err := io.ReadAll(c)
+		if err != nil || string(got) != want {
+			t.Fatalf("in pieces of %d: got %q, %v", n, got, err)
+		}
+	}
+}
+
+// What cannot be understood ends the connection with an error, and takes no memory.
+func TestNotUnderstood(t *testing.T) {
+	r := newRig(t)
+	for text, want := range map[string]string{
+		"*2\r\n*1\r\n$1\r\na\r\n":              "-ERR Protocol error: expected '$', got '*'\r\n",
+		"*1\r\n$536870912\r\n":                 "-ERR Protocol error: invalid bulk length\r\n",
+		"*1\r\n$-1\r\n":                        "-ERR Protocol error: invalid bulk length\r\n",
+		"*1\r\n$99999999999999999999\r\n":      "-ERR Protocol error: invalid bulk length\r\n",
+		"*1048577\r\n":                         "-ERR Protocol error: invalid multibulk length\r\n",
+		"*x\r\n":                               "-ERR Protocol error: invalid multibulk length\r\n",
+		"*1\r\n$3\r\nabcd\r\n":                 "-ERR Protocol error: expected CRLF after an argument\r\n",
+		"PING \"a\r\n":                         "-ERR Protocol error: unbalanced quotes in request\r\n",
+		strings.Repeat("x", 100_000):           "-ERR Protocol error: too big inline request\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc": "-ERR Protocol error: this port speaks no TLS: connect without it (redis://)\r\n",
+		"*3\r\n$4\r\nECHO\r\n$8000000\r\n" + strings.Repeat("y", 8000000) + "\r\n$8000000\r\n": "-ERR Protocol error: too big command: want 8388608 bytes at most (limits.body_bytes)\r\n",
+	} {
+		if got := r.exchange(t, text); got != want {
+			t.Errorf("%.40q: got %q, want %q", text, got, want)
+		}
+	}
+	answer, err := http.Get("http://" + r.addr + "/api/v1/filters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != 400 || !strings.Contains(string(body), "HTTP is at "+r.HTTP.URL) {
+		t.Errorf("HTTP at this port: %d %s", answer.StatusCode, body)
+	}
+	r.AwaitNothingHeld()
+}
+
+// A pipeline of 10,000 commands, of which some fail, is answered in order; so is one whose answers
+// are not read until all is sent.
+func TestPipelines(t *testing.T) {
+	r := newRig(t)
+	for _, proto := range []int{2, 3} {
+		ctx, c := t.Context(), r.client(t, proto)
+		p := c.Pipeline()
+		var single []*redis.BoolCmd
+		for i := range 10_000 {
+			switch {
+			case i%1000 == 999:
+				p.Do(ctx, "BF.ADD", fmt.Sprint("p", proto), "")
+			case i%500 == 7:
+				p.Do(ctx, "NOPE")
+			}
+			single = append(single, p.BFAdd(ctx, fmt.Sprint("p", proto), fmt.Sprint("item", i/2)))
+		}
+		_, err := p.Exec(ctx)
+		if err == nil {
+			t.Error("no command failed")
+		}
+		fresh := 0
+		for i, s := range single {
+			is, err := s.Result()
+			if err != nil || is && i%2 == 1 { // each item comes twice
+				t.Fatalf("RESP%d: item %d: %v, %v", proto, i, is, err)
+			}
+			if is {
+				fresh++
+			}
+		}
+		if fresh < 4850 { // the rate is 0.01
+			t.Errorf("RESP%d: %d of 5000 were new", proto, fresh)
+		}
+	}
+}
+
+// A client that does not read its answers is not served beyond what its buffers hold, and then cut
+// off; others are served meanwhile.
+func TestSlowReader(t *testing.T) {
+	r := newRig(t, func(o *option) { o.limits.Timeout = 2 * time.Second })
+	c := r.dial(t)
+	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(strings.Repeat(command("ECHO", strings.Repeat("z", 60_000)), 50))
+	failed := false
+	for range 2000 {
+		if _, err := c.Write(text); err != nil { // it was cut off
+			failed = true
+			break
+		}
+	}
+	if !failed {
+		t.Error("6 GB of answers were made for a client that reads none")
+	}
+	if got := r.exchange(t, inWords("PING")+inWords("QUIT")); got != "+PONG\r\n+OK\r\n" {
+		t.Errorf("another client: %q", got)
+	}
+}
+
+// Tokens have the scopes that they have for HTTP.
+func TestTokens(t *testing.T) {
+	r := newRig(t, func(o *option) { o.tokens = true })
+	for _, test := range []struct{ commands, want string }{
+		{"PING", "+PONG"},
+		{"BF.ADD uri 1", "-NOAUTH Authentication required."},
+		{"DBSIZE", "-NOAUTH Authentication required."},
+		{"HELLO 3", "-NOAUTH HELLO must be called"},
+		{"AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled."},
+		{"AUTH other secret-read", "-WRONGPASS invalid username-password pair or user is disabled."},
+		{"AUTH secret-read|BF.EXISTS uri 1", "+OK|:0"},
+		{"AUTH secret-read|BF.ADD uri 1", "+OK|-NOPERM token read lacks the scope filter"},
+		{"AUTH default secret-filter|BF.ADD uri 1", "+OK|:1"},
+		{"AUTH filter secret-filter|BF.ADD uri 2", "+OK|:1"},
+		{"AUTH secret-filter|BF.ADD new 1", "+OK|-NOPERM token filter lacks the scope admin"},
+		{"AUTH secret-filter|DEL uri", "+OK|-NOPERM token filter lacks the scope admin"},
+		{"AUTH secret-filter|RESET|BF.ADD uri 1", "+OK|+RESET|-NOAUTH Authentication required."},
+		{"AUTH secret-admin|BF.ADD new 1|DEL new", "+OK|:1|:1"},
+		{"AUTH secret-admin|FLUSHALL", "+OK|+OK"},
+		{"HELLO 3 AUTH filter secret-filter SETNAME me", "%7"},
+	} {
+		text := ""
+		for line := range strings.SplitSeq(test.commands, "|") {
+			text += inWords(line)
+		}
+		got := strings.ReplaceAll(strings.TrimSuffix(r.exchange(t, text+inWords("QUIT")), "+OK\r\n"), "\r\n", "|")
+		if !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: got %q, want %q", test.commands, got, test.want)
+		}
+	}
+	// Before it has logged in, a client cannot make the server hold much.
+	if got := r.exchange(t, "*2\r\n$4\r\nAUTH\r\n$20000\r\n"); got != "-ERR Protocol error: invalid bulk length\r\n" {
+		t.Errorf("a long password: %q", got)
+	}
+	if got := r.exchange(t, "*1000\r\n"); got != "-ERR Protocol error: invalid multibulk length\r\n" {
+		t.Errorf("many arguments: %q", got)
+	}
+}
+
+// Callers of RESP, of JSON and of text add the same items to one filter at the same moment: each
+// is new for one of them.
+func TestExactlyOnceBetweenProtocols(t *testing.T) {
+	r := newRig(t)
+	const items, batch = 20_000, 100
+	var mu sync.Mutex
+	told := map[string]int{}
+	note := func(all []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range all {
+			told[s]++
+		}
+	}
+	var callers sync.WaitGroup
+	for kind := range 6 {
+		callers.Go(func() {
+			c := r.client(t, 2+kind%2)
+			order := rand.Perm(items / batch)
+			for _, b := range order {
+				var list []string
+				for i := range batch {
+					list = append(list, fmt.Sprint("item-", b*batch+i))
+				}
+				switch kind {
+				case 0, 1: // UF.FILTER
+					args := []any{"UF.FILTER", "uri"}
+					for _, s := range list {
+						args = append(args, s)
+					}
+					fresh, err := c.Do(context.Background(), args...).StringSlice()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					note(fresh)
+				case 2, 3: // pipelined BF.ADD
+					p := c.Pipeline()
+					var adds []*redis.BoolCmd
+					for _, s := range list {
+						adds = append(adds, p.BFAdd(context.Background(), "uri", s))
+					}
+					if _, err := p.Exec(context.Background()); err != nil {
+						t.Error(err)
+						return
+					}
+					var fresh []string
+					for i, a := range adds {
+						if a.Val() {
+							fresh = append(fresh, list[i])
+						}
+					}
+					note(fresh)
+				case 4:
+					a := r.Do("POST", "/api/v1/filter?filter=uri", strings.Join(list, "\n")+"\n", "Content-Type", "text/plain")
+					note(strings.Fields(a.Body))
+				default:
+					a := r.Post("/api/v1/filter", `{"filter":"uri","items":["`+strings.Join(list, `","`)+`"]}`)
+					inner, _, _ := strings.Cut(strings.TrimPrefix(a.Body, `{"uri_list":[`), "]")
+					for s := range strings.SplitSeq(inner, ",") {
+						if s != "" {
+							note([]string{strings.Trim(s, `"`)})
+						}
+					}
+				}
+			}
+		})
+	}
+	callers.Wait()
+	twice := 0
+	for s, n := range told {
+		if n > 1 {
+			t.Errorf("%s was new %d times", s, n)
+			twice++
+		}
+	}
+	if lost := items - len(told); lost > 60 { // false positives of a filter of 4 million at 0.0001
+		t.Errorf("%d items were new for nobody", lost)
+	}
+}
+
+// Every command is answered to redis-cli, in both versions, which shows that a client of another
+// maker understands the answers.
+func TestRedisCLI(t *testing.T) {
+	cli, err := exec.LookPath("redis-cli")
+	if err != nil {
+		t.Skip("redis-cli is not installed: apt-get install redis-tools")
+	}
+	r := newRig(t)
+	host, port, _ := net.SplitHostPort(r.addr)
+	for _, proto := range []string{"-2", "-3"} {
+		cmd := exec.Command(cli, proto, "-h", host, "-p", port)
+		var script strings.Builder
+		for _, a := range answers {
+			fmt.Fprintln(&script, a.command)
+		}
+		cmd.Stdin = strings.NewReader(script.String())
+		out, err := cmd.CombinedOutput()
+		if err != nil || bytes.Contains(out, []byte("Protocol error")) || bytes.Contains(out, []byte("closed")) || bytes.Count(out, []byte("\n")) < len(answers) {
+			t.Errorf("%s: %v\n%s", proto, err, out)
+		}
+		if !bytes.Contains(out, []byte("Number of filters")) || !bytes.Contains(out, []byte("ERR non scaling filter is full")) {
+			t.Errorf("%s:\n%s", proto, out)
+		}
+	}
+}
+
+// Drain answers what was received, and ends idle connections.
+func TestDrain(t *testing.T) {
+	r := newRig(t)
+	idle, busy := r.dial(t), r.dial(t)
+	for _, c := range []net.Conn{idle, busy} {
+		if _, err := io.WriteString(c, "PING\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := make([]byte, 7); readFull(c, got) != "+PONG\r\n" {
+			t.Fatalf("got %q", got)
+		}
+	}
+	if cut := r.front.Drain(time.Minute); cut != 0 {
+		t.Errorf("%d were cut off", cut)
+	}
+	for _, c := range []net.Conn{idle, busy} {
+		if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
+			t.Errorf("after the end: %q, %v", rest, err)
+		}
+	}
+}
+
+func readFull(c io.Reader, b []byte) string {
+	n, _ := io.ReadFull(c, b)
+	return string(b[:n])
+}
+
+// With a certificate the port speaks TLS, and tells those who do not.
+func TestTLS(t *testing.T) {
+	authority := certtest.New(t, "authority")
+	pair := authority.Issue(t, "daemon", time.Hour, "127.0.0.1")
+	cert, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(o *option) {
+		o.cert = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	})
+	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: 3, TLSConfig: &tls.Config{RootCAs: authority.Roots(), MinVersion: tls.VersionTLS12}, MaxRetries: -1})
+	defer c.Close()
+	if is, err := c.BFAdd(t.Context(), "uri", "a").Result(); err != nil || !is {
+		t.Errorf("over TLS: %v, %v", is, err)
+	}
+	if got := r.exchange(t, inWords("PING")); got != "-ERR Protocol error: this port speaks TLS: connect with TLS (redis-cli --tls, rediss://)\r\n" {
+		t.Errorf("without TLS: %q", got)
+	}
+}
