@@ -73,6 +73,11 @@ type Verdict struct {
 	Delay       time.Duration // Crawl-delay, 0: none
 }
 
+// Unavailable reports whether a status says that the file cannot be had at present (RFC 9309, 2.3.1.4).
+func Unavailable(status int) bool {
+	return status < 200 || status >= 300 && status < 400 || status >= 500
+}
+
 // Ask says whether a path with its query may be fetched. A status of 400 to 499 allows everything, other
 // failures forbid everything for a while (RFC 9309, 2.3.1). The error is that of ctx, or of a *[Withheld].
 func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {

@@ -4,29 +4,39 @@ import "strings"
 
 const upperHex = "0123456789ABCDEF"
 
-// encode brings a path or a pattern into the form in which they are compared (RFC 9309, 2.2.2):
-// bytes that are not ASCII are percent-encoded, escapes are in upper case, and those of
-// unreserved characters are decoded.
-func encode(path string) string {
+// encode brings a path or a pattern into the form in which they are compared (RFC 9309, 2.2.2 and 2.2.3):
+// bytes that are not ASCII are percent-encoded, escapes are in upper case, and those of unreserved characters
+// are decoded. A * or $ of a path is percent-encoded, as it is in a pattern that means the character itself; in a
+// pattern * stays any text, and $ at its end the end of the path.
+func encode(text string, pattern bool) string {
+	special := func(i int) bool {
+		switch text[i] {
+		case '*':
+			return !pattern
+		case '$':
+			return !pattern || i < len(text)-1
+		}
+		return false
+	}
 	plain := true
-	for i := 0; i < len(path) && plain; i++ {
-		plain = path[i] != '%' && path[i] > ' ' && path[i] < 0x7f
+	for i := 0; i < len(text) && plain; i++ {
+		plain = text[i] != '%' && text[i] > ' ' && text[i] < 0x7f && !special(i)
 	}
 	if plain {
-		return path
+		return text
 	}
 	var b strings.Builder
-	for i := 0; i < len(path); i++ {
-		c := path[i]
+	for i := 0; i < len(text); i++ {
+		c := text[i]
 		switch {
-		case c == '%' && i+2 < len(path) && hex(path[i+1]) >= 0 && hex(path[i+2]) >= 0:
-			c = byte(hex(path[i+1])<<4 | hex(path[i+2]))
+		case c == '%' && i+2 < len(text) && hex(text[i+1]) >= 0 && hex(text[i+2]) >= 0:
+			c = byte(hex(text[i+1])<<4 | hex(text[i+2]))
 			if i += 2; unreserved(c) {
 				b.WriteByte(c)
 				continue
 			}
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
-		case c <= ' ' || c >= 0x7f || c == '%': // a % that begins no escape stays as it is
+		case c <= ' ' || c >= 0x7f || c == '%' || special(i): // a % that begins no escape stays as it is
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
 		default:
 			b.WriteByte(c)

@@ -78,10 +78,10 @@ func (p *parser) line(text string) {
 	case "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
 		p.rule(false, value)
 	case "crawl-delay", "crawldelay", "crawl delay":
-		p.naming = false
+		// It is no rule: it ends no list of agents (RFC 9309, 2.2.4).
 		if g := p.group(); g != nil {
 			if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 {
-				g.delay = time.Duration(min(seconds, MaxDelay.Seconds()) * float64(time.Second))
+				g.delay = max(g.delay, time.Duration(min(seconds, MaxDelay.Seconds())*float64(time.Second)))
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (p *parser) agent(value string) {
 func (p *parser) rule(allow bool, value string) {
 	p.naming = false
 	if g := p.group(); g != nil && value != "" { // an empty rule has no effect
-		g.rules = append(g.rules, rule{allow, encode(value)})
+		g.rules = append(g.rules, rule{allow, encode(value, true)})
 	}
 }
 
@@ -165,7 +165,7 @@ func (r Rules) Delay() time.Duration { return r.delay }
 // Allowed reports whether a path with its query may be fetched: the rule with the longest matching
 // pattern counts; of two with the same length, the one that allows. /robots.txt is always allowed.
 func (r Rules) Allowed(path string) bool {
-	if path = encode(path); path == "" || path[0] != '/' {
+	if path = encode(path, false); path == "" || path[0] != '/' {
 		path = "/" + path
 	}
 	if path == "/robots.txt" {
