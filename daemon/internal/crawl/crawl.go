@@ -38,7 +38,9 @@ type Options struct {
 	Filter  []client.Option // for calls of the daemon at Setting.FilterURL
 	Fetch   fetch.Options   // resolver, authorities and so on; the crawl sets agent, guard and folder
 	Jar     http.CookieJar  // holds the cookies of a session; nil: an empty one
-	Log     *slog.Logger    // logs the outcome of each URI without a page; nil: nothing is logged
+	// RetryFailed is for Resume: URIs that have failed are queued once more, as if they had never been tried.
+	RetryFailed bool
+	Log         *slog.Logger // logs the outcome of each URI without a page; nil: nothing is logged
 }
 
 // Crawl is an open crawl. Run runs it; Progress may be called meanwhile.
@@ -55,6 +57,7 @@ type Crawl struct {
 	log         *slog.Logger
 	agent       string
 	speed       speed
+	away        away
 	closers     []io.Closer
 	lastFailure atomic.Pointer[string]
 	ledAway     atomic.Pointer[Redirect]
@@ -203,6 +206,11 @@ func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Fro
 	if err != nil {
 		return nil, err
 	}
+	if o.RetryFailed {
+		if err := f.RetryFailed(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if settings.Outputs, err = c.outputs(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -312,13 +320,21 @@ func (c *Crawl) step(ctx context.Context) (done bool, _ error) {
 	if err != nil {
 		return false, err
 	}
-	r, err := c.visit(ctx, l)
-	if err == nil {
-		err = context.Cause(ctx) // an interrupted attempt is no failure of the URI
+	r, later, err := c.visit(ctx, l)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause // an interrupted attempt is no failure of the URI
 	}
 	if err != nil {
 		c.frontier.Abandon(l)
 		return false, err
+	}
+	if later != nil {
+		c.frontier.Postpone(l, later.pause, later.last)
+		if later.last {
+			c.lastFailure.Store(&later.text)
+		}
+		c.log.Warn("host cannot be had", "host", l.Host, "err", later.text, "after", later.pause)
+		return false, nil
 	}
 	o, err := c.frontier.Settle(l, r)
 	if err == nil {

@@ -21,7 +21,10 @@ type Progress struct {
 	MaxPages int64   `json:"max_pages"`
 	Rate     float64 `json:"pages_per_second"` // of the last 10 seconds
 	Slowest  []Slow  `json:"slowest_hosts"`
-	// LastFailure says why the last URI since the start was given up.
+	// Away is how many hosts could not be had since the start, so that the crawl may end without them; their URIs
+	// are in the queue.
+	Away int `json:"hosts_away"`
+	// LastFailure says why the last URI or host since the start was given up.
 	LastFailure string `json:"last_failure,omitempty"`
 	// LedAway is a redirect of a seed that leads out of the scope.
 	LedAway *Redirect `json:"led_away,omitempty"`
@@ -41,7 +44,7 @@ type Slow struct {
 
 // Progress may be called while Run runs.
 func (c *Crawl) Progress() Progress {
-	p := Progress{Counts: c.frontier.Counts(), MaxPages: c.Setting.MaxPages}
+	p := Progress{Counts: c.frontier.Counts(), MaxPages: c.Setting.MaxPages, Away: c.away.hosts()}
 	p.Rate, p.Slowest = c.speed.now()
 	p.LedAway = c.ledAway.Load()
 	if text := c.lastFailure.Load(); text != nil {

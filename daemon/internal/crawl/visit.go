@@ -36,25 +36,31 @@ var (
 	errTrap  = errors.New("the redirect leads to a URI that is beyond the bounds")
 )
 
-// forbidden is for a URI that robots.txt forbids.
-type forbidden struct{ unreachable error }
-
-func (f *forbidden) Error() string {
-	if f.unreachable != nil {
-		return "robots.txt of the host cannot be fetched, which forbids everything for a while: " + f.unreachable.Error()
-	}
-	return "robots.txt of the host forbids it"
-}
+// errForbidden is for a URI that robots.txt forbids.
+var errForbidden = errors.New("robots.txt of the host forbids it")
 
 // visit fetches the leased URI. It returns an error only of this machine, or of ctx; everything
-// that a host can do is a result.
-func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, error) {
+// that a host can do is a result. If the host cannot be had at present, it returns what to do instead.
+func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, *postponed, error) {
+	r, err := c.fetchPage(ctx, l)
+	if err == nil || context.Cause(ctx) != nil {
+		return r, nil, err
+	}
+	if later := c.unreached(l, err); later != nil {
+		return r, later, nil
+	}
+	r, err = c.failed(l, err)
+	return r, nil, err
+}
+
+// fetchPage fetches the leased URI, and stores its page.
+func (c *Crawl) fetchPage(ctx context.Context, l *frontier.Lease) (frontier.Result, error) {
 	at, err := uri.Parse(l.URI)
 	if err != nil { // an older version accepted it
 		return frontier.Result{Failure: &frontier.Failure{Reason: string(fetch.BadURI), Text: err.Error(), Permanent: true}}, nil
 	}
 	if err := c.allowed(ctx, at); err != nil {
-		return c.failed(ctx, l, at, err)
+		return frontier.Result{}, err
 	}
 	var r frontier.Result
 	began := time.Now()
@@ -78,8 +84,9 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 		}
 		return r, nil
 	case err != nil:
-		return c.failed(ctx, l, at, err)
+		return frontier.Result{}, err
 	}
+	c.away.reached(l.Host)
 	defer answer.Body.Close() //nolint:errcheck // it was read, or there is an error already
 	if answer.Status < 200 || answer.Status > 299 || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent || answer.Failure() != nil {
 		return c.refused(l, answer), c.archiveOther(answer)
@@ -131,24 +138,20 @@ func (c *Crawl) turn(ctx context.Context, to string) error {
 }
 
 // failed is the result of an attempt without an answer.
-func (c *Crawl) failed(ctx context.Context, l *frontier.Lease, at *uri.URI, err error) (frontier.Result, error) {
-	if cause := context.Cause(ctx); cause != nil {
-		return frontier.Result{}, cause
-	}
+func (c *Crawl) failed(l *frontier.Lease, err error) (frontier.Result, error) {
 	f := &frontier.Failure{Reason: "robots", Text: err.Error(), Permanent: true}
 	var wrong *fetch.Error
-	switch no := (*forbidden)(nil); {
-	case errors.As(err, &no) && no.unreachable != nil:
-		f.Reason = "robots_unreachable"
-		// An error that any page of the host would get says more.
-		if errors.As(no.unreachable, &wrong) && wrong.Permanent && wrong.URI == at.Origin()+"/robots.txt" {
-			f.Reason, f.Text = string(wrong.Reason), wrong.Error()
-		}
-	case errors.As(err, &no):
+	switch no := (*unavailable)(nil); {
+	case errors.As(err, &no): // of a host to which a redirect leads
+		f.Reason, f.Permanent, f.After = "robots_unreachable", false, c.pause(l, no.after)
+	case errors.Is(err, errForbidden):
 	case errors.As(err, &wrong) && wrong.Reason == fetch.Storage:
-		return frontier.Result{}, fmt.Errorf("%s: %w", at, err)
+		return frontier.Result{}, fmt.Errorf("%s: %w", l.URI, err)
 	case errors.As(err, &wrong):
 		f.Reason, f.Permanent, f.After = string(wrong.Reason), wrong.Permanent, c.pause(l, wrong.After)
+		if at, parsed := uri.Parse(wrong.URI); parsed == nil && !wrong.Permanent && wrong.Reason.Away() {
+			c.frontier.Hold(at.Host, firstPause)
+		}
 	default:
 		return frontier.Result{}, err
 	}
@@ -268,8 +271,13 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	switch {
 	case err != nil:
 		return err
+	case verdict.Unreachable != nil: // permanently, see fetchRobots
+		if errors.As(verdict.Unreachable, new(*fetch.Error)) {
+			return verdict.Unreachable
+		}
+		return &unavailable{host: u.Host, err: verdict.Unreachable}
 	case !verdict.Allowed:
-		return &forbidden{verdict.Unreachable}
+		return errForbidden
 	}
 	if verdict.Delay > 0 {
 		c.frontier.Delay(u.Host, min(verdict.Delay, longestPause))
@@ -280,12 +288,17 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	return nil
 }
 
+// fetchRobots fetches a robots.txt. One that cannot be had at present is not remembered, so that it is tried as pages are.
 func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
 	if asked, ok := ctx.Value(askedKey{}).(*bool); ok {
 		*asked = true
 	}
+	at, err := uri.Parse(origin + "/robots.txt")
+	if err != nil {
+		return robots.Answer{}, err
+	}
 	r, err := c.fetcher.Fetch(ctx, fetch.Request{
-		URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects,
+		URI: at.String(), Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects,
 		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
 		Passed: c.archivePassed(),
 	})
@@ -293,12 +306,27 @@ func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, 
 	switch {
 	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):
 		return robots.Answer{Status: http.StatusNotFound}, nil
+	case errors.As(err, &wrong) && wrong.Permanent && wrong.URI == at.String():
+		return robots.Answer{}, err // that any page of the host would get, too: it is remembered
+	case errors.As(err, &wrong) && wrong.Reason == fetch.Storage:
+		return robots.Answer{}, &robots.Withheld{Err: err}
+	case errors.As(err, &wrong):
+		return robots.Answer{}, &robots.Withheld{Err: &unavailable{at.Host, wrong.After, wrong}}
 	case err != nil:
 		return robots.Answer{}, err
 	}
 	text, err := io.ReadAll(r.Body)
 	if err == nil {
-		err = c.archiveText(r, text)
+		if err = c.archiveText(r, text); err != nil { // of this machine, not of the host
+			err = &robots.Withheld{Err: err}
+		}
+	}
+	if err == nil && robots.Unavailable(r.Status) {
+		no := &unavailable{host: at.Host, err: fmt.Errorf("it was answered with status %d", r.Status)}
+		if wrong := r.Failure(); wrong != nil {
+			no.after = wrong.After
+		}
+		err = &robots.Withheld{Err: no}
 	}
 	return robots.Answer{Status: r.Status, Text: text}, errors.Join(err, r.Body.Close())
 }

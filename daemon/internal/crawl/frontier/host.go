@@ -17,6 +17,7 @@ type host struct {
 	name     string
 	next     time.Time // of its next turn
 	delay    time.Duration
+	away     bool // it cannot be had until next, and the crawl may end without it
 	inflight int
 	stored   int64
 
@@ -127,9 +128,11 @@ func (f *Frontier) place(h *host) {
 		f.fail(err)
 		return
 	}
+	late := h.next.After(f.opt.Now())
+	h.away = h.away && late
 	switch {
 	case h.head == nil:
-	case !f.opt.Strict && h.next.After(f.opt.Now()):
+	case late && (!f.opt.Strict || h.away):
 		heap.Push(&f.waiting, h)
 	default:
 		heap.Push(&f.ready, h)

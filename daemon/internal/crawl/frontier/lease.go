@@ -35,7 +35,7 @@ func (f *Frontier) fail(err error) {
 }
 
 // Lease waits for a URI that may be fetched now: a page is still wanted, and it is its host's
-// turn. It returns ErrDone when there will be none.
+// turn. It returns ErrDone when there will be none, but for hosts that cannot be had, see Postpone.
 func (f *Frontier) Lease(ctx context.Context) (*Lease, error) {
 	for {
 		l, changed, wait, err := f.tryLease()
@@ -121,6 +121,9 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 	if f.failed != nil {
 		return nil, nil, 0, f.failed
 	}
+	if len(f.inflight) == 0 && f.onlyAway() {
+		return nil, nil, 0, ErrDone
+	}
 	var next time.Time
 	if h := f.waiting.top(); h != nil {
 		next = h.next
@@ -131,10 +134,35 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 	if !next.IsZero() {
 		return nil, f.changed, max(next.Sub(now), time.Millisecond), nil
 	}
-	if len(f.inflight) == 0 {
-		return nil, nil, 0, ErrDone
-	}
 	return nil, f.changed, 0, nil
+}
+
+// onlyAway reports whether nothing is left but URIs of hosts that cannot be had. mu is held.
+func (f *Frontier) onlyAway() bool {
+	for _, h := range f.waiting.all {
+		if !h.away {
+			return false
+		}
+	}
+	for _, e := range f.retries.all {
+		if !e.host.away {
+			return false
+		}
+	}
+	return true
+}
+
+// Postpone gives a lease back because its host cannot be had: the URI is queued as before, without an
+// attempt, and nothing is requested from the host for a while. With away, Lease returns ErrDone in that time if
+// nothing else is left; the URIs of the host stay in the queue.
+func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
+	f.mu.Lock()
+	if until := f.opt.Now().Add(d); until.After(l.host.next) {
+		l.host.next = until
+	}
+	l.host.away = l.host.away || away
+	f.mu.Unlock()
+	f.Abandon(l)
 }
 
 // comeDue moves entries that have waited long enough. mu is held.

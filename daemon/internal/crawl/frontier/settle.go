@@ -81,6 +81,35 @@ func (f *Frontier) Settle(l *Lease, r Result) (*Outcome, error) {
 	return s.o, s.err
 }
 
+// RetryFailed queues all URIs that have failed, as if they had never been tried. It must be called before Start.
+func (f *Frontier) RetryFailed(ctx context.Context) error {
+	w, err := f.begin()
+	if err != nil {
+		return err
+	}
+	defer w.rollback()
+	result, err := w.exec("UPDATE uris SET state = ?, attempts = 0, not_before = 0, reason = '' WHERE state = ?", queued, failed)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return err
+	}
+	next := f.state
+	next.Counts.Failed -= n
+	next.Counts.Queued += n
+	next.Counts.Reasons = map[string]int64{}
+	if err := w.saveState(next); err != nil {
+		return err
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	f.state = next
+	return nil
+}
+
 // Begin makes the crawl of a folder: its setting and its seeds, all or nothing.
 func (f *Frontier) Begin(ctx context.Context, setting []byte, seeds []Target, o Options) error {
 	f.opt = o

@@ -30,6 +30,7 @@ type options struct {
 	setting   crawl.Setting
 	out       string
 	resume    bool
+	retry     bool
 	asJSON    bool
 	tokenFile string
 }
@@ -54,6 +55,7 @@ stored twice.`,
 
   # go on after Ctrl-C, a crash or a power cut
   uridownloader crawl --resume --out sites
+  uridownloader crawl --resume --out sites --retry-failed
 
   # a server of your own on this machine, as fast as it can
   uridownloader crawl http://localhost:8080/ --allow-private --delay 0 --threads 16
@@ -70,6 +72,7 @@ stored twice.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "", "`folder` of the crawl (default: crawl- and the host of the first seed)")
 	f.BoolVar(&o.resume, "resume", false, "continue the crawl in the folder of --out, with its settings")
+	f.BoolVar(&o.retry, "retry-failed", false, "with --resume: fetch the URIs that have failed once more")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --server (env URIFILTER_TOKEN)")
 	f.BoolVar(&o.asJSON, "json", false, "print a JSON line each second, and one at the end")
 	for name, values := range map[string][]string{"scope": crawl.Scopes(), "graph": graph.Formats()} {
@@ -183,6 +186,9 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 			return command.UsageError{Err: err}
 		}
 	}
+	if o.retry && !o.resume {
+		return command.UsageError{Err: errors.New("--retry-failed: want --resume, too: a new crawl has no URI that has failed")}
+	}
 	if o.out == "" {
 		if o.resume && len(args) == 0 {
 			return command.UsageError{Err: errors.New("--resume: want --out with the folder of the crawl")}
@@ -246,7 +252,7 @@ func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.
 		}
 	}()
 	log := slog.New(slog.NewTextHandler(file, nil))
-	env := crawl.Options{Version: command.ReadVersion().Version, Log: log}
+	env := crawl.Options{Version: command.ReadVersion().Version, Log: log, RetryFailed: o.retry}
 	token := os.Getenv("URIFILTER_TOKEN")
 	if o.tokenFile != "" {
 		if token, err = secret.Read(o.tokenFile); err != nil {
@@ -286,6 +292,8 @@ func empty(out string, p crawl.Progress) error {
 		hint = "begin there: uridownloader crawl " + quoted(p.LedAway.To) + "; or let the crawl leave the site, with --scope all"
 	case p.Reasons["refused_address"] > 0:
 		hint = "for a site of this machine or network give the same command with --allow-private"
+	case p.Away > 0:
+		hint = "the URIs are still in the queue: --resume with --out tries the host again"
 	case p.Reasons["robots"] > 0:
 		hint = "the owner of the site does not want it to be crawled; --robots=false is for sites of your own"
 	}

@@ -132,7 +132,7 @@ func summary(w io.Writer, dir string, p crawl.Progress, done bool) {
 		name, text string
 		n          int64
 	}{
-		{"failed", most(p.Reasons, 8) + " (in " + crawl.FailedFile + ")", p.Failed},
+		{"failed", most(p.Reasons, 8) + " (in " + crawl.FailedFile + "; --resume --retry-failed tries them again)", p.Failed},
 		{"retried", "attempts that failed and were made again", p.Retried},
 		{"redirected", "URIs that lead to another", p.Redirected},
 		{"duplicates", "pages with the content of another", p.Duplicates},
@@ -142,6 +142,9 @@ func summary(w io.Writer, dir string, p crawl.Progress, done bool) {
 		if one.n > 0 {
 			say("  %-12s  %s: %s", one.name, human.Count(one.n), one.text)
 		}
+	}
+	if p.Away > 0 {
+		say("  away          %d hosts could not be had; their URIs are in the queue: uridownloader crawl --resume --out %s", p.Away, quoted(dir))
 	}
 	if len(p.Skipped) > 0 {
 		say("  not followed  %s", most(p.Skipped, 8))
