@@ -198,6 +198,9 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	}
 	a := asking{turn: w.Turn}
 	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.Path)
+	if err == nil && (verdict.Delay > 0 || a.asked) && w.Wants != nil {
+		w.Wants(ctx, uri, verdict.Delay)
+	}
 	switch {
 	case err != nil:
 		return FailureOf(early(err), 0)

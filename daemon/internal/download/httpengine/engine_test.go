@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type rig struct {
 	asked  []string
 	turns  int
 	met    []string
+	wants  []string // of Work.Wants
 	// refusal, if not nil, is the error of each turn.
 	refusal *worker.Failure
 }
@@ -62,6 +64,11 @@ func (r *rig) download(t *testing.T, uri string, change ...func(*download.Settin
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.met = append(r.met, uri+" "+remote)
+		},
+		Wants: func(_ context.Context, uri string, delay time.Duration) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.wants = append(r.wants, uri+" "+delay.String())
 		},
 		Turn: func(context.Context, string) error {
 			r.mu.Lock()
@@ -116,6 +123,24 @@ func TestPage(t *testing.T) {
 	// The worker gets to know the address.
 	if want := r.URL + "/b " + strings.TrimPrefix(r.URL, "http://"); len(r.met) != 2 || r.met[1] != want {
 		t.Errorf("met %q, want %q as the second", r.met, want)
+	}
+}
+
+// The Crawl-delay of a host is told to the worker, with each request and when it has ended.
+func TestCrawlDelay(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/robots.txt" {
+			_, _ = w.Write([]byte("User-agent: *\nCrawl-delay: 30\nDisallow: /no\n"))
+		}
+	})
+	obey := func(s *download.Setting) { s.Robots = true }
+	for _, path := range []string{"/a", "/b", "/no"} {
+		r.download(t, r.URL+path, obey)
+	}
+	r.download(t, r.URL+"/c", func(s *download.Setting) { s.Robots = false })
+	want := []string{r.URL + "/a 30s", r.URL + "/b 30s", r.URL + "/no 30s"}
+	if !slices.Equal(r.wants, want) {
+		t.Errorf("told %q, want %q", r.wants, want)
 	}
 }
 

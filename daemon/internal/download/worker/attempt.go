@@ -98,7 +98,7 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 		Task: t.lease.Task, Job: t.job,
 		Turn: func(ctx context.Context, uri string) error {
 			defer limit.Pause()()
-			return l.turn(ctx, uri, setting.Delay)
+			return l.turn(ctx, uri, t)
 		},
 		First: func(ctx context.Context) error {
 			defer limit.Pause()()
@@ -110,6 +110,7 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 			}
 		},
 		Holds: l.holds,
+		Wants: l.wants,
 	})
 	if err == nil {
 		return page, nil
@@ -122,9 +123,15 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 
 // turn waits until a further request may be sent to the host of a URI. If the host has asked for a
 // long pause, the attempt fails, so that others can take its place meanwhile.
-func (l *loop) turn(ctx context.Context, uri string, delay time.Duration) error {
+func (l *loop) turn(ctx context.Context, uri string, t *task) error {
 	name := download.HostOf(uri)
-	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) turn { return l.queue.reserve(name, delay, now) })
+	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) turn {
+		delay := t.job.Setting.Delay // also of a script
+		if h := l.queue.hosts[name]; h != nil && t.job.Setting.Robots {
+			delay = max(delay, h.wants)
+		}
+		return l.queue.reserve(name, delay, now)
+	})
 }
 
 // first waits until the first request of a task may be sent. If the host has asked for a long
@@ -164,6 +171,14 @@ func (l *loop) waitFor(ctx context.Context, host string, early bool, reserve fun
 	case <-ctx.Done():
 		l.events <- func(l *loop) { l.queue.giveUp(mine) }
 		return context.Cause(ctx)
+	}
+}
+
+// wants notes the Crawl-delay of the host of a URI.
+func (l *loop) wants(ctx context.Context, uri string, delay time.Duration) {
+	select {
+	case l.events <- func(l *loop) { l.queue.want(download.HostOf(uri), delay) }:
+	case <-ctx.Done():
 	}
 }
 

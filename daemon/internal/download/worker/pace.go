@@ -42,13 +42,13 @@ func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time
 	for i, t := range waiting {
 		own := q.hosts[t.host]
 		full, took := full(min(p.most, t.concurrency()))
-		step = max(t.delay(), own.slow, took/time.Duration(t.concurrency()))
+		step = max(own.delay(t), own.slow, took/time.Duration(t.concurrency()))
 		if at = at.Add(step); i == 0 {
 			at = now
 			if full {
 				at = now.Add(step)
 			}
-			if begin := own.begin(t.delay()); begin.After(at) {
+			if begin := own.begin(own.delay(t)); begin.After(at) {
 				at = begin
 			}
 		}

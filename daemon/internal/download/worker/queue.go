@@ -42,6 +42,7 @@ type host struct {
 	pace      *pace
 	asked     time.Time // when this host itself was last called
 	slow      time.Duration
+	wants     time.Duration // Crawl-delay of its robots.txt
 	notBefore time.Time
 	at        time.Time // when its first waiting task may begin, while it is in the heap
 	index     int       // in the heap, or -1
@@ -89,7 +90,7 @@ func (q *queue) add(t *task, since time.Time) {
 	h.queue = download.QueueOf(t.lease.Task.URI)
 	q.came++
 	t.order = q.came
-	q.longest = max(q.longest, t.delay())
+	q.longest = max(q.longest, h.delay(t))
 	h.waiting = append(h.waiting, t)
 	q.n++
 	q.place(h)
@@ -110,7 +111,7 @@ func (h *host) begin(delay time.Duration) time.Time {
 func (q *queue) place(h *host) {
 	startable := len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.most, h.waiting[0].concurrency()))
 	if startable {
-		h.at = h.begin(h.waiting[0].delay())
+		h.at = h.begin(h.delay(h.waiting[0]))
 	}
 	switch {
 	case startable && h.index < 0:
@@ -144,7 +145,7 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	p.running++
 	h.running++
 	t.began, t.pace = now, p
-	h.noteCall(now, t.delay())
+	h.noteCall(now, h.delay(t))
 	q.place(h) // it has one task fewer
 	q.placeAll(p)
 	return t, time.Time{}
@@ -208,6 +209,23 @@ func (q *queue) giveUp(t turn) {
 	q.placeAll(t.pace)
 }
 
+// delay is the time between the starts of two requests to a host, the second of which is for a task: that of
+// its job, or what the host wants, if it is more and the job obeys robots.txt.
+func (h *host) delay(t *task) time.Duration {
+	if !t.script && t.job.Setting.Robots {
+		return max(t.delay(), h.wants)
+	}
+	return t.delay()
+}
+
+// want notes the Crawl-delay of a host, of which two minutes are obeyed.
+func (q *queue) want(name string, delay time.Duration) {
+	h := q.host(name, -1, time.Time{})
+	h.wants = min(delay, mostSlow)
+	q.longest = max(q.longest, h.wants)
+	q.placeAll(h.pace)
+}
+
 // pause is how long a host still wants no requests.
 func (q *queue) pause(name string, now time.Time) time.Duration {
 	h := q.hosts[name]
@@ -222,7 +240,7 @@ func (q *queue) pause(name string, now time.Time) time.Duration {
 func (q *queue) first(t *task, now time.Time) turn {
 	h := q.hosts[t.host]
 	if h == nil || !h.pace.last.Equal(t.began) { // others have had their turn meanwhile
-		return q.reserve(t.host, t.delay(), now)
+		return q.reserve(t.host, q.host(t.host, -1, time.Time{}).delay(t), now)
 	}
 	h.noteCall(now, h.pace.delay)
 	q.placeAll(h.pace)
