@@ -108,6 +108,10 @@ type Tasks interface {
 	Finish(ctx context.Context, l Lease, r Result, a Attempt) error
 	// Fail logs an attempt. The task then waits until retry, or fails if retry is zero: ErrLeaseLost.
 	Fail(ctx context.Context, l Lease, a Attempt, retry time.Time) error
+	// Retry makes those of the tasks waiting that have failed, as if they had never been tried: their attempts
+	// and abandoned leases are counted from 0 again; logs stay. Others stay as they are. It returns how many these are, and the end
+	// of the job's tasks counts as not reported: ErrNoJob. After an error some may be waiting.
+	Retry(ctx context.Context, job int64, ids []string) (int, error)
 	// Sweep makes tasks waiting again that were ready or running for too long. Those that were
 	// running are abandoned: that is counted and logged separately, with the name of the worker,
 	// and is no attempt. They wait for PauseAbandoned, or fail at MaxAbandoned. Sweep also removes

@@ -100,6 +100,7 @@ func New(o Options) *Master {
 		"POST /api/v1/jobs/{name}/pause":      {ScopeSubmit, m.pause},
 		"POST /api/v1/jobs/{name}/resume":     {ScopeSubmit, m.resume},
 		"POST /api/v1/jobs/{name}/generate":   {ScopeSubmit, m.generate},
+		"POST /api/v1/jobs/{name}/retry":      {ScopeSubmit, m.retry},
 		"POST /api/v1/jobs/{name}/uris":       {ScopeSubmit, m.addURIs},
 		"GET /api/v1/jobs/{name}/tasks":       {ScopeRead, m.tasks},
 		"GET /api/v1/jobs/{name}/logs":        {ScopeRead, m.logs},

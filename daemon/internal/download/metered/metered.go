@@ -114,6 +114,12 @@ func (s *Store) Fail(ctx context.Context, l download.Lease, a download.Attempt, 
 	return s.Store.Fail(ctx, l, a, retry)
 }
 
+// Retry implements download.Tasks.
+func (s *Store) Retry(ctx context.Context, job int64, ids []string) (int, error) {
+	defer s.took("retry", time.Now())
+	return s.Store.Retry(ctx, job, ids)
+}
+
 // Sweep implements download.Tasks.
 func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swept, error) {
 	defer s.took("sweep", time.Now())

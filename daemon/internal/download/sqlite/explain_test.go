@@ -26,6 +26,7 @@ func TestQueriesUseIndexes(t *testing.T) {
 		"renew":          {query: renew, want: []string{byID}},
 		"give back":      {query: giveBack, want: []string{byID}},
 		"finish":         {query: settleDone, want: []string{byID}},
+		"retry":          {query: retryTask, want: []string{byID}},
 		"fail":           {query: settleFailed, want: []string{byID}},
 		"sweep ready":    {query: sweepReady, want: []string{"SCAN tasks USING COVERING INDEX tasks_ready"}},
 		"sweep running":  {query: sweepRunning, want: []string{"SEARCH tasks USING INDEX tasks_running (until<?)"}},

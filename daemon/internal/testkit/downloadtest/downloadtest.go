@@ -68,7 +68,7 @@ func Run(t *testing.T, o Options) {
 		{"lease of lanes and shards", leaseChoice}, {"lease of ids", leaseIDs}, {"lease of engines", leaseNeeds}, {"off", off},
 		{"renew", renew}, {"give back", giveBack}, {"fences", fences}, {"lease that ran out", ranOut},
 		{"finish", finish}, {"finish twice at once", finishAtOnce}, {"bodies", bodies}, {"body that breaks off", brokenBody},
-		{"fail", fail}, {"reasons", reasons}, {"sweep", sweep}, {"abandoned", abandoned}, {"sweep of logs", sweepLogs}, {"lists", lists}, {"roles", roles}, {"roles at once", rolesAtOnce},
+		{"fail", fail}, {"retry", retry}, {"reasons", reasons}, {"sweep", sweep}, {"abandoned", abandoned}, {"sweep of logs", sweepLogs}, {"lists", lists}, {"roles", roles}, {"roles at once", rolesAtOnce},
 		{"lease at once", leaseAtOnce}, {"everything at once", everythingAtOnce}, {"reopened", reopened}, {"ended calls", endedCalls}, {"model", model},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -193,6 +193,63 @@ func fail(r *rig) {
 	r.wantCounts(j.ID, map[download.State]int{download.Done: 1, download.Failed: 1})
 }
 
+// retry: failed tasks begin anew, others stay, and the end of the job is reported once more.
+func retry(r *rig) {
+	j, leases := r.leased("news", 5)
+	other, others := r.leased("other", 1)
+	failed := download.Attempt{Status: 404, Reason: "status: it is gone"}
+	for _, l := range leases[:3] {
+		r.need(r.Fail(ctx, l, failed, time.Time{}))
+	}
+	r.need(r.Fail(ctx, others[0], failed, time.Time{}))
+	r.need(r.Finish(ctx, leases[3], result("text"), attempt))
+	r.need(r.MarkReported(ctx, j.ID, 4))
+	r.clock.Advance(time.Minute)
+	want := []string{leases[0].Task.ID, leases[1].Task.ID, leases[3].Task.ID, leases[4].Task.ID, others[0].Task.ID, "zz", leases[0].Task.ID}
+	n, err := r.Retry(ctx, j.ID, want)
+	r.need(err)
+	if n != 2 {
+		r.Errorf("%d tasks wait again, want the 2 of the job that have failed", n)
+	}
+	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 2, download.Running: 1, download.Done: 1, download.Failed: 1})
+	r.wantCounts(other.ID, map[download.State]int{download.Failed: 1})
+	got := r.task(j.ID, leases[0].Task.ID)
+	if got.State != download.Waiting || got.Attempts != 0 || got.Abandoned != 0 || got.Fence != 1 || !got.NotBefore.Equal(r.clock.Now()) || got.Owner != "" {
+		r.Errorf("to be tried again: %+v", got)
+	}
+	if again, err := r.Job(ctx, "news"); err != nil || again.Reported != 0 {
+		r.Errorf("job %+v, %v: its end was reported, want that it was not", again, err)
+	}
+	if n, err := r.Retry(ctx, j.ID, want); n != 0 || err != nil {
+		r.Errorf("the same call: %d, %v, want none", n, err)
+	}
+	if n, err := r.Retry(ctx, j.ID, nil); n != 0 || err != nil {
+		r.Errorf("no tasks: %d, %v, want none", n, err)
+	}
+	_, err = r.Retry(ctx, 12345, want)
+	r.want("retry of no job", err, download.ErrNoJob)
+	r.handOut(j.ID, 5)
+	again := r.lease(wish("w", 5))
+	if len(again) != 2 || again[0].Task.Attempts != 1 || again[0].Task.Fence != 2 {
+		r.Fatalf("leased %+v", again)
+	}
+	r.need(r.Finish(ctx, again[0], result("text"), attempt))
+	if logs := r.logs(download.Query{Job: j.ID, Task: again[0].Task.ID}); len(logs) != 2 {
+		r.Errorf("logs %+v, want both attempts", logs)
+	}
+	// More than fit in one statement.
+	many, all := r.leased("many", r.n(2500))
+	var ids []string
+	for _, l := range all {
+		r.need(r.Fail(ctx, l, failed, time.Time{}))
+		ids = append(ids, l.Task.ID)
+	}
+	if n, err := r.Retry(ctx, many.ID, ids); n != len(ids) || err != nil {
+		r.Errorf("%d, %v, want all %d", n, err, len(ids))
+	}
+	r.wantCounts(many.ID, map[download.State]int{download.Waiting: len(ids)})
+}
+
 func reasons(r *rig) {
 	texts := []string{
 		strings.Repeat("é", download.MaxReason), "x" + strings.Repeat("é", download.MaxReason), strings.Repeat("😀", 2560),

@@ -37,7 +37,7 @@ docs/downloader.md has every key, docs/jobcode.md what scripts can do.`,
 		DisableFlagsInUseLine: true,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newAdd(), newChange(), newCheck(), newList(), newShow(), newURIs(), newGenerate(), newDrop(),
+	cmd.AddCommand(newAdd(), newChange(), newCheck(), newList(), newShow(), newURIs(), newGenerate(), newRetry(), newDrop(),
 		newTurn("pause", "Hand out no task of a job until it is resumed"), newTurn("resume", "Hand out the tasks of a job again"))
 	return cmd
 }
