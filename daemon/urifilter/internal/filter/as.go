@@ -2,7 +2,10 @@ package filter
 
 import (
 	"bufio"
+	"cmp"
+	"encoding/binary"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -22,7 +25,10 @@ import (
 type source func() (item string, err error)
 
 // sources make them, by the value of --as in front of the colon.
-var sources = map[string]func(r io.Reader, argument string) (source, error){"csv": csvSource, "sitemap": sitemapSource, "cdx": cdxSource}
+var sources = map[string]func(r io.Reader, argument string) (source, error){"csv": csvSource, "sitemap": sitemapSource, "cdx": cdxSource, asScrapy: scrapySource}
+
+// asScrapy is the value of --as for Scrapy's list of seen requests.
+const asScrapy = "scrapy"
 
 // asValue is a flag's value: what a file is that the items are taken from.
 type asValue string
@@ -36,7 +42,7 @@ func (a *asValue) Type() string { return "FORM" }
 func (a *asValue) Set(text string) error {
 	name, argument, _ := strings.Cut(text, ":")
 	if sources[name] == nil || (name == "csv") != (argument != "") {
-		return errors.New("want csv:COLUMN (its name, or its number from 1), sitemap or cdx")
+		return errors.New("want csv:COLUMN (its name, or its number from 1), sitemap, cdx or scrapy")
 	}
 	*a = asValue(text)
 	return nil
@@ -197,6 +203,49 @@ func cdxSource(r io.Reader, _ string) (source, error) {
 			return "", err
 		}
 		return "", io.EOF
+	}, nil
+}
+
+// scrapySource takes the fingerprints out of the file requests.seen of a JOBDIR, in hexadecimal digits. Up to
+// Scrapy 2.18 it has them so, one a line; after it each is two bytes with its length, the greater first, and then the
+// bytes themselves. A last one that is cut off, as a crash of the crawler leaves it, is left out.
+func scrapySource(r io.Reader, _ string) (source, error) {
+	in := bufio.NewReader(r)
+	first, err := in.Peek(1)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case first[0] != 0 && !strings.ContainsRune("0123456789abcdef", rune(first[0])):
+		return nil, &notText{"no list of fingerprints as Scrapy has it in JOBDIR/requests.seen", "without `--as scrapy`, each line is an item"}
+	case first[0] != 0:
+		lines, n := bufio.NewScanner(in), 0
+		return func() (string, error) {
+			for lines.Scan() {
+				n++
+				item := strings.TrimSpace(lines.Text())
+				if _, err := hex.DecodeString(item); err == nil {
+					return item, nil
+				}
+				if !lines.Scan() && lines.Err() == nil { // it was the last
+					return "", io.EOF
+				}
+				return "", fmt.Errorf("line %d: want a fingerprint of Scrapy in hexadecimal digits", n)
+			}
+			return "", cmp.Or(lines.Err(), io.EOF)
+		}, nil
+	}
+	return func() (string, error) {
+		var head [2]byte
+		_, err := io.ReadFull(in, head[:])
+		item := make([]byte, binary.BigEndian.Uint16(head[:]))
+		if err == nil {
+			_, err = io.ReadFull(in, item)
+		}
+		if err == io.ErrUnexpectedEOF { //nolint:errorlint // that of ReadFull itself, and none of a packed file
+			err = io.EOF
+		}
+		return hex.EncodeToString(item), err
 	}, nil
 }
 

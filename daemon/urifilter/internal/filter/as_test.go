@@ -27,6 +27,10 @@ func TestAs(t *testing.T) {
 		{"cdx", " CDX N b a m\na)/ 20200101000000 http://a/ text/html\n\nb)/ 20200101000000 http://b/ -\n", "http://a/\nhttp://b/\n"},
 		{"cdx", " CDX a b\nhttp://a/ 20200101000000\n", "http://a/\n"},
 		{"cdx", "a)/ 20200101000000 {\"url\": \"http://a/ b\", \"status\": \"200\"}\n", "http://a/ b\n"},
+		{asScrapy, strings.Repeat("0f", 20) + "\r\n\n" + strings.Repeat("a1", 32) + "\n0f0", strings.Repeat("0f", 20) + "\n" + strings.Repeat("a1", 32) + "\n"},
+		{asScrapy, "\x00\x14" + strings.Repeat("\n", 20) + "\x00\x02\x00\xff\x00\x14half", strings.Repeat("0a", 20) + "\n00ff\n"},
+		{asScrapy, "\x00\x02\x00\xff\x00", "00ff\n"},
+		{asScrapy, "", ""},
 	} {
 		code, out, errOut := cli(t, s, c.input, "check", "--as", c.as)
 		if code != 0 || out != c.want || strings.Contains(errOut, "warning") {
@@ -41,7 +45,9 @@ func TestAs(t *testing.T) {
 		{"cdx", " CDX N b\n", "the head of the index names no column a"},
 		{"cdx", "a)/ 2020 {\"url\": 1}\n", "line 1 of the index: want a JSON object with a url"},
 		{"cdx", "a b\n", "line 1 of the index: want 3 columns or more"},
-		{"csv", "a\n", "want csv:COLUMN (its name, or its number from 1), sitemap or cdx"},
+		{asScrapy, "http://a/\n", "no list of fingerprints"},
+		{asScrapy, "0x\n0f\n", "line 1: want a fingerprint of Scrapy"},
+		{"csv", "a\n", "want csv:COLUMN (its name, or its number from 1), sitemap, cdx or scrapy"},
 		{"tsv:1", "a\n", "want csv:COLUMN"},
 	} {
 		if code, out, errOut := cli(t, s, c.input, "check", "--as", c.as); code == 0 || out != "" || !strings.Contains(errOut, c.want) {

@@ -55,7 +55,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	b.input = choice{inputLines, []string{inputLines, inputNDJSON}}
 	f.VarP(&b.input, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
-	f.Var(&b.as, "as", "take the items out of a file: `FORM` is csv:COLUMN (name, or number from 1), sitemap or cdx")
+	f.Var(&b.as, "as", "take the items out of a file: `FORM` is csv:COLUMN (name, or number from 1), sitemap, cdx or scrapy (requests.seen)")
 	f.BoolVar(&b.oldJSON, "json", false, "")
 	if err := f.MarkHidden("json"); err != nil {
 		panic(err) // it is defined above
@@ -73,7 +73,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 		return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{"input-format": fixed(&b.input), "summary": fixed(&b.summary),
-		"as": cobra.FixedCompletions([]string{"csv:", "sitemap", "cdx"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)} {
+		"as": cobra.FixedCompletions([]string{"csv:", "sitemap", "cdx", asScrapy}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flag is defined above
 		}
@@ -92,7 +92,8 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 var errOldJSON = command.UsageError{Err: errors.New("--json: it asks for output in JSON, and said here that the input is JSON" +
 	command.HintMark + "for input in JSON, a value a line: --input-format ndjson; for a summary in JSON: --summary json")}
 
-func (b *batchCommand) run(cmd *cobra.Command, name string) error {
+// check validates the flags before anything is opened.
+func (b *batchCommand) check(cmd *cobra.Command) error {
 	if b.oldJSON {
 		return errOldJSON
 	}
@@ -101,6 +102,13 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	}
 	if b.quiet && !cmd.Flags().Changed("summary") {
 		b.summary.value = summaryNone
+	}
+	return nil
+}
+
+func (b *batchCommand) run(cmd *cobra.Command, name string) error {
+	if err := b.check(cmd); err != nil {
+		return err
 	}
 	daemon, err := b.conn.Dial(cmd)
 	if err != nil {
@@ -112,10 +120,23 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	defer source.Close()
-	errOut, out := cmd.ErrOrStderr(), cmd.OutOrStdout()
-	if terminal.Is(source.Reader) && terminal.Is(errOut) && !b.quiet {
-		fmt.Fprintln(errOut, "reading items from the terminal, one a line; end with Ctrl-D")
+	if terminal.Is(source.Reader) && terminal.Is(cmd.ErrOrStderr()) && !b.quiet {
+		fmt.Fprintln(cmd.ErrOrStderr(), "reading items from the terminal, one a line; end with Ctrl-D")
 	}
+	text := b.unpacked(source)
+	return b.pass(cmd, daemon, cmd.OutOrStdout(), size, text, newInput(b.as.lines(text)), nil)
+}
+
+// unpacked returns the text of a source.
+func (b *batchCommand) unpacked(source io.Reader) *unpacked {
+	return &unpacked{source: source, taken: b.as != "", binary: b.as == asScrapy}
+}
+
+// pass passes the lines of in to the daemon, and its answers to out. After each batch that is
+// answered it calls done with its last line, if that is not nil.
+func (b *batchCommand) pass(cmd *cobra.Command, daemon *client.Client, out io.Writer, size int64, text *unpacked, in *input, done func(line int64) error) error {
+	defer in.close()
+	errOut := cmd.ErrOrStderr()
 	start := time.Now()
 	typ := b.conn.filter(cmd)
 	t := &transfer{
@@ -125,6 +146,8 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 		skip:      b.skipInvalid,
 		timeout:   b.conn.Timeout,
 		patience:  b.conn.Patience,
+		input:     text,
+		done:      done,
 	}
 	if !b.quiet {
 		t.notice = errOut
@@ -136,13 +159,10 @@ func (b *batchCommand) run(cmd *cobra.Command, name string) error {
 	if terminal.Is(errOut) && !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {
 		t.progress = newProgress(errOut, size)
 	}
-	t.input = &unpacked{source: source, taken: b.as != ""}
-	if !b.ndjson() && b.as == "" && !b.quiet && b.summary.value != summaryJSON {
+	if text != nil && !b.ndjson() && b.as == "" && !b.quiet && b.summary.value != summaryJSON {
 		t.warn = errOut
 	}
-	in := newInput(b.as.lines(t.input))
-	defer in.close()
-	err = t.run(cmd.Context(), in)
+	err := t.run(cmd.Context(), in)
 	t.progress.clear()
 	if summed := b.summarize(errOut, typ, t.total, time.Since(start), err); err == nil {
 		err = summed

@@ -12,13 +12,13 @@ import (
 
 // run executes a command line of filter or check.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	return commandtest.Program{New, NewCheck}.Run(ctx, args, in, out, errOut)
+	return commandtest.Program{New, NewCheck, NewImport}.Run(ctx, args, in, out, errOut)
 }
 
 // cli runs one command line against s.
 func cli(t *testing.T, s *clienttest.Server, stdin string, args ...string) (code int, out, errOut string) {
 	t.Helper()
-	return commandtest.Program{New, NewCheck}.Ask(t, s, stdin, args...)
+	return commandtest.Program{New, NewCheck, NewImport}.Ask(t, s, stdin, args...)
 }
 
 func write(t *testing.T, path, text string) {

@@ -17,7 +17,7 @@ FILE, or the standard input, holds one item a line (LF or CR LF; empty lines and
 byte order mark at the start are skipped), or with --input-format ndjson one JSON value a
 line. What begins as gzip or zstd files do is read as what is in it; UTF-16, other archives and
 binary files are refused. A warning tells of text that is hardly a list of items, such as a
-table or a sitemap: --as csv:COLUMN (its name, or its number from 1), sitemap or cdx takes the items
+table or a sitemap: --as csv:COLUMN (its name, or its number from 1), sitemap, cdx or scrapy takes the items
 out of it. Of equal items the first is new. Input of any size passes in
 constant memory, in batches of up to 10,000 lines, and each batch is printed before the
 next is sent. A summary goes to the standard error, and progress if that is a terminal.

@@ -37,7 +37,8 @@ type transfer struct {
 	notice      io.Writer     // gets a note when a daemon is waited for; may be nil
 	warn        io.Writer     // is told of text that is hardly a list of items; may be nil
 	progress    *progress
-	input       *unpacked // nil: plain lines
+	input       *unpacked              // nil: plain lines
+	done        func(line int64) error // is told the last line of what is done; nil: nobody asks
 	total       tally
 }
 
@@ -76,6 +77,11 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 			return t.broken(b, fmt.Errorf("output: %w", err))
 		}
 		t.total.add(b, v)
+		if t.done != nil {
+			if err := t.done(b.last()); err != nil {
+				return t.halted(err)
+			}
+		}
 		if t.input != nil && t.input.packed.Load() != nil {
 			t.progress.unsized() // size is of the packed file, bytes are unpacked
 		}

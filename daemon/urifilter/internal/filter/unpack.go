@@ -21,6 +21,8 @@ type unpacked struct {
 	packed atomic.Pointer[packing]
 	odd    *sniff.Odd // what the text is if it is hardly a list of items; set before the first Read returns
 	taken  bool       // items are taken out of the text, so that their lines are not those of the file
+	binary bool       // what is taken out of may be no text
+	again  string     // how the rest is given, if not by a part of the file
 }
 
 // packing is a form that a source is unpacked from.
@@ -76,6 +78,9 @@ func (u *unpacked) begin(p []byte) (n int, err error) {
 		k := packingOf(p[:n])
 		if k == nil || u.packed.Load() != nil {
 			u.text = rest
+			if u.binary {
+				return n, err
+			}
 			if err := refuse(p[:n]); err != nil {
 				return 0, err
 			}
@@ -105,7 +110,10 @@ func (e ended) Read([]byte) (int, error) { return 0, e.err }
 
 // rest returns what gives the input from a line on.
 func (u *unpacked) rest(line int64) string {
-	if u != nil && u.taken {
+	switch {
+	case u != nil && u.again != "":
+		return u.again
+	case u != nil && u.taken:
 		return "the same file once more"
 	}
 	tail := fmt.Sprintf("tail -n +%d", line)
