@@ -26,12 +26,12 @@ func TestLoadOfTheDaemon(t *testing.T) {
 	if err := os.Chmod(tokens, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := testserver.Free(t)
+	addr, port := testserver.Free(t), testserver.Free(t)
 	p := processtest.BeginAt(t, addr, filepath.Join(dir, "data"), []string{
-		"URIFILTER_AUTH_TOKENS_FILE=" + tokens, "URIFILTER_TLS_CERT_FILE=" + pair.Cert, "URIFILTER_TLS_KEY_FILE=" + pair.Key,
+		"URIFILTER_AUTH_TOKENS_FILE=" + tokens, "URIFILTER_TLS_CERT_FILE=" + pair.Cert, "URIFILTER_TLS_KEY_FILE=" + pair.Key, "URIFILTER_RESP_LISTEN=" + port,
 	})
 	env := func(token string) []string {
-		return []string{"URIFILTER_URL=https://" + addr, "URIFILTER_TOKEN=" + token, "SSL_CERT_FILE=" + authority.File}
+		return []string{"URIFILTER_URL=https://" + addr, "URIFILTER_TOKEN=" + token, "URIFILTER_RESP=rediss://" + port, "SSL_CERT_FILE=" + authority.File}
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if code, _, errOut := processtest.Command(t, dir, env(admin), "ping"); code == 0 {
@@ -41,7 +41,7 @@ func TestLoadOfTheDaemon(t *testing.T) {
 		}
 	}
 	before, _ := processtest.MustCommand(t, dir, env(admin), "filters", "list")
-	for _, args := range [][]string{{"--protocol=json"}, {"--protocol=text", "--duplicates=0.9"}, {"--protocol=ndjson", "--rate=20k"}, {"--batch=30000", "--protocol=text"}} {
+	for _, args := range [][]string{{"--protocol=json"}, {"--protocol=text", "--duplicates=0.9"}, {"--protocol=ndjson", "--rate=20k"}, {"--protocol=resp"}, {"--protocol=resp", "--rate=20k", "--duplicates=0.9"}, {"--batch=30000", "--protocol=text"}} {
 		var code int
 		var out, errOut string
 		for duration := 500 * time.Millisecond; duration < 2*time.Minute; duration *= 4 {
@@ -75,7 +75,7 @@ func TestLoadOfTheDaemon(t *testing.T) {
 	if out, errOut := processtest.MustCommand(t, dir, env(caller), "bench", "load", "--filter=ip", "--duration=500ms", "--warm-up=0s", "--batch=100"); !strings.Contains(out, "the filter ip keeps the items") {
 		t.Errorf("got %s%s", out, errOut)
 	}
-	if code, _, errOut := processtest.Command(t, dir, env("nobody")[:2], "bench", "load"); code != 1 || !strings.Contains(errOut, "SSL_CERT_FILE") {
+	if code, _, errOut := processtest.Command(t, dir, env("nobody")[:3], "bench", "load"); code != 1 || !strings.Contains(errOut, "SSL_CERT_FILE") {
 		t.Errorf("a certificate of nobody: got %d, %q", code, errOut)
 	}
 }

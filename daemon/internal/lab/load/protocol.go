@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/load/lean"
 )
 
-// Protocol is the form in which batches are sent, all of them over HTTP/1.1.
+// Protocol is the form in which batches are sent: over HTTP/1.1, or as clients of Redis do.
 type Protocol string
 
 // The protocols.
@@ -21,18 +21,17 @@ const (
 	JSON   Protocol = "json"   // a list in an object
 	Text   Protocol = "text"   // an item a line
 	NDJSON Protocol = "ndjson" // a JSON value a line
+	RESP   Protocol = "resp"   // BF.MADD, to the port for clients of Redis
 )
 
 // Protocols returns the names of all protocols.
-func Protocols() []string { return []string{string(JSON), string(Text), string(NDJSON)} }
+func Protocols() []string { return []string{string(JSON), string(Text), string(NDJSON), string(RESP)} }
 
 // ParseProtocol parses the name of a protocol.
 func ParseProtocol(name string) (Protocol, error) {
 	switch p := Protocol(name); p {
-	case JSON, Text, NDJSON:
+	case JSON, Text, NDJSON, RESP:
 		return p, nil
-	case "resp":
-		return "", fmt.Errorf("%q: the daemon has no RESP front yet, it answers HTTP; want %s", name, strings.Join(Protocols(), ", "))
 	}
 	return "", fmt.Errorf("%q: want %s", name, strings.Join(Protocols(), ", "))
 }
@@ -42,7 +41,7 @@ const path = "/api/v1/filter"
 // request is a request that is rewritten for each batch, in the same memory.
 type request struct {
 	protocol Protocol
-	head     []byte // up to the value of Content-Length
+	head     []byte // up to the value of Content-Length; of RESP, what follows the count
 	open     []byte // what begins the body
 	room     int    // for the header
 	buf      []byte // room, and the body
@@ -52,6 +51,12 @@ type request struct {
 // newRequest makes a request for a filter. prefix is the path of the server's URL.
 func newRequest(p Protocol, host, prefix, token, filter string) *request {
 	r := &request{protocol: p}
+	if p == RESP {
+		r.head = fmt.Appendf(nil, "\r\n$7\r\nBF.MADD\r\n$%d\r\n%s\r\n", len(filter), filter)
+		r.room = len(r.head) + len("*") + 20
+		r.buf = make([]byte, r.room)
+		return r
+	}
 	query, kind := "", "application/json"
 	switch p {
 	case JSON:
@@ -77,11 +82,16 @@ func (r *request) reset() {
 	r.buf, r.items = append(r.buf[:r.room], r.open...), 0
 }
 
-// add appends an item, as it is for Text, and as a JSON string otherwise.
+// add appends an item, as it is for Text and RESP, and as a JSON string otherwise.
 func (r *request) add(item []byte) {
 	r.items++
-	if r.protocol == Text {
+	switch r.protocol {
+	case Text:
 		r.buf = append(append(r.buf, item...), '\n')
+		return
+	case RESP:
+		r.buf = append(strconv.AppendInt(append(r.buf, '$'), int64(len(item)), 10), '\r', '\n')
+		r.buf = append(append(r.buf, item...), '\r', '\n')
 		return
 	}
 	if r.protocol == JSON && r.items > 1 {
@@ -109,6 +119,14 @@ func (r *request) whole() []byte {
 		r.buf = append(r.buf, "]}"...)
 	}
 	var digits [20]byte
+	if r.protocol == RESP {
+		count := strconv.AppendInt(append(digits[:0], '*'), int64(r.items+2), 10)
+		at := r.room - len(r.head)
+		copy(r.buf[at:], r.head)
+		at -= len(count)
+		copy(r.buf[at:], count)
+		return r.buf[at:]
+	}
 	length := strconv.AppendInt(digits[:0], int64(len(r.buf)-r.room), 10)
 	at := r.room - len("\r\n\r\n")
 	copy(r.buf[at:], "\r\n\r\n")

@@ -17,10 +17,41 @@ const (
 	drainTime = 5 * time.Second
 )
 
+// caller is a connection that calls the daemon.
+type caller interface {
+	net.Conn
+	// call sends a request and reads the answer. After an error that is no refusal, the connection
+	// is closed.
+	call(request []byte) (reply, error)
+}
+
+// reply is what the daemon says about a batch.
+type reply struct {
+	total, duplicates int64
+	size              int64 // in bytes
+	last              bool  // nothing more can be sent
+}
+
+// overHTTP is a caller by HTTP.
+type overHTTP struct {
+	*lean.Conn
+	protocol Protocol
+}
+
+func (h overHTTP) call(request []byte) (a reply, err error) {
+	said, err := h.Exchange(request)
+	if err != nil {
+		return a, err
+	}
+	a.size, a.last = said.Size, said.Close
+	a.total, a.duplicates, err = h.protocol.read(said)
+	return a, err
+}
+
 // worker is one connection of a run.
 type worker struct {
 	*run
-	conn    *lean.Conn // nil: none
+	conn    caller // nil: none
 	source  source
 	request *request
 }
@@ -30,10 +61,23 @@ func (w *worker) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	conn, err := w.o.Dial(ctx)
-	if err == nil {
-		w.conn = lean.New(conn)
+	if err != nil {
+		return err
 	}
-	return err
+	if w.o.Protocol != RESP {
+		w.conn = overHTTP{lean.New(conn), w.o.Protocol}
+		return nil
+	}
+	_ = conn.SetDeadline(time.Now().Add(w.o.Timeout)) // if it fails, the call reports what is wrong
+	c := newRESP(conn)
+	if w.o.Token != "" {
+		if err = c.logIn(w.o.Token); err != nil {
+			_ = conn.Close()
+			return err
+		}
+	}
+	w.conn = c
+	return nil
 }
 
 func (w *worker) close() {
@@ -117,16 +161,13 @@ func (w *worker) try(ctx context.Context, o *outcome) (duplicates int64, err err
 	defer stop()
 	text := w.request.whole()
 	o.out = int64(len(text))
-	answer, err := w.conn.Exchange(text)
-	if err != nil {
-		return 0, err
-	}
-	o.in = answer.Size
-	total, duplicates, err := w.o.Protocol.read(answer)
+	answer, err := w.conn.call(text)
+	o.in = answer.size
+	total, duplicates := answer.total, answer.duplicates
 	if err == nil && total != int64(w.o.Batch) {
 		err = fmt.Errorf("%w: it is about %d items, and %d were sent", errOddAnswer, total, w.o.Batch)
 	}
-	if answer.Close {
+	if answer.last {
 		w.close()
 	}
 	return duplicates, err

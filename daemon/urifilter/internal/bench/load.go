@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
@@ -20,6 +22,7 @@ import (
 // loadFlags are the command line of bench load.
 type loadFlags struct {
 	conn     connection.Flags
+	resp     connection.RESP
 	formats  formats
 	options  load.Options
 	protocol string
@@ -61,7 +64,10 @@ and drops the filter of its own.`,
   urifilter bench load --rate 500k --batch 100 --connections 64 --plot latency.svg
 
   # the lines of a file as text, into a filter that keeps them
-  urifilter bench load --filter trial --input links.txt --protocol text --duration 1m`,
+  urifilter bench load --filter trial --input links.txt --protocol text --duration 1m
+
+  # what do clients of Redis see?
+  urifilter bench load --protocol resp --resp redis://127.0.0.1:6380`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -71,6 +77,7 @@ and drops the filter of its own.`,
 
 func (f *loadFlags) register(cmd *cobra.Command) {
 	f.conn.Register(cmd)
+	f.resp.Register(cmd)
 	flags, o := cmd.Flags(), &f.options
 	flags.IntVarP(&o.Connections, "connections", "c", 4, "`number` of connections, each of which sends one batch at a time")
 	flags.IntVarP(&o.Batch, "batch", "b", 1000, "`items` in each batch")
@@ -79,7 +86,7 @@ func (f *loadFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&o.WarmUp, "warm-up", time.Second, "how long to run before that")
 	flags.Var(&f.rate, "rate", "open loop: `items` a second that are due, such as 500k")
 	flags.StringVarP(&f.input, "input", "i", "", "send the lines of a `file`")
-	flags.StringVar(&f.protocol, "protocol", f.protocol, "`form` of the batches, over HTTP: "+strings.Join(load.Protocols(), ", ")+"; the daemon has no RESP front yet")
+	flags.StringVar(&f.protocol, "protocol", f.protocol, "`form` of the batches: "+strings.Join(load.Protocols(), ", ")+"; resp is BF.MADD to the daemon's port for Redis clients, the others are over HTTP")
 	flags.StringVar(&o.Filter, "filter", "", "ask this filter, and leave the items in it (default: a filter of the run's own)")
 	flags.Var(&f.capacity, "capacity", "`items` that the run's own filter is made for")
 	flags.Uint64Var(&o.Seed, "seed", 0, "makes the same URIs as another run with this `number` (default: chosen by chance)")
@@ -120,6 +127,14 @@ func (f *loadFlags) check(cmd *cobra.Command) (connection.Target, error) {
 	o.Dial, o.Prefix, o.Token = target.Connect, "", target.Token
 	if err == nil {
 		o.Host, o.Prefix = target.URL.Host, target.URL.EscapedPath()
+	}
+	if err == nil && protocol == load.RESP {
+		port, err := f.resp.Options(cmd, target.Token)
+		if err != nil {
+			return target, err
+		}
+		o.Token = port.Password
+		o.Dial = func(ctx context.Context) (net.Conn, error) { return redis.NewDialer(port)(ctx, "tcp", port.Addr) }
 	}
 	return target, err
 }

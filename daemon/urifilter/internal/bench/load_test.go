@@ -207,7 +207,8 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--protocol=resp"}, 2, `--protocol "resp": the daemon has no RESP front yet`},
+		{[]string{"--protocol=resp", "--resp=http://x"}, 2, "--resp: redis: invalid URL scheme: http"},
+		{[]string{"--protocol=xml"}, 2, `--protocol "xml": want json, text, ndjson, resp`},
 		{[]string{"--connections=0"}, 2, "--connections 0: want 1 to 10000"},
 		{[]string{"--duplicates=1.5"}, 2, "--duplicates 1.5: want a share"},
 		{[]string{"--duplicates=NaN"}, 2, "--duplicates NaN: want a share"},
