@@ -17,7 +17,8 @@ import (
 type campaign[C any] struct {
 	filters    string // the setting
 	checkpoint string // checkpoint_bytes: small, so that some kills fall into one
-	clients    []C    // at work at the same time
+	env        []string
+	clients    []C // at work at the same time
 	load       func(C, *processtest.Process) error
 	// check compares the daemon with what the client knows, after each start; last marks the
 	// last time, when there is time to check everything.
@@ -29,7 +30,7 @@ type campaign[C any] struct {
 func (k campaign[C]) run(t *testing.T, rounds int) *processtest.Process {
 	t.Helper()
 	dir := t.TempDir()
-	env := []string{"URIFILTER_FILTERS=[" + k.filters + "]", "URIFILTER_CHECKPOINT_BYTES=" + k.checkpoint}
+	env := append([]string{"URIFILTER_FILTERS=[" + k.filters + "]", "URIFILTER_CHECKPOINT_BYTES=" + k.checkpoint}, k.env...)
 	each := func(p *processtest.Process, round int, do func(C) error) {
 		t.Helper()
 		var wg sync.WaitGroup
