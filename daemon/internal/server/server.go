@@ -146,10 +146,15 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		options.Registry.MustRegister(c)
 	}
 	d.api = api.New(options)
+	redis := ""
+	if d.resp != nil {
+		redis = d.resp.listeners[0].Addr().String()
+	}
 	d.serving.Handle(httpserver.Handling{
 		Handler: d.api, HeaderTimeout: cfg.Limits.HeaderTimeout,
 		Connections: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress,
 		Overloaded: api.Overloaded("too many connections are open: see limits.connections and limits.connections_per_address of the daemon"),
+		Redis:      redis,
 		Registry:   prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry),
 	})
 	if d.resp != nil {

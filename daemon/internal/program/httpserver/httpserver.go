@@ -23,7 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/tlshint"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrongport"
 )
 
 const (
@@ -84,7 +84,9 @@ type Handling struct {
 	Connections, PerAddress int
 	// Overloaded is the body, problem+json, of the answer to a connection beyond a limit.
 	Overloaded []byte
-	Registry   prometheus.Registerer // adds the program's name before those of metrics
+	// Redis is where clients of Redis are served, "" nowhere: they are told so here.
+	Redis    string
+	Registry prometheus.Registerer // adds the program's name before those of metrics
 }
 
 // Handle prepares the server that Serve runs. It is called once, before Serve and Drain.
@@ -105,11 +107,10 @@ func (s *Server) Handle(h Handling) {
 		encrypted := s.opt.Certificate != nil
 		// Before any stop can be requested, as the stop would miss these otherwise.
 		l = limiter.Listener(l, encrypted)
-		if encrypted {
-			l = tlshint.Listener(l)
-		} else {
+		if !encrypted {
 			l = gather.Listener(l)
 		}
+		l = wrongport.Listener(l, encrypted, h.Redis)
 		s.listeners[i] = s.drain.Listener(l, encrypted)
 	}
 }

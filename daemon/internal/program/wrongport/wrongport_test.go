@@ -1,4 +1,4 @@
-package tlshint
+package wrongport
 
 import (
 	"bufio"
@@ -41,7 +41,7 @@ func served(t *testing.T) (addr string, trusting *tls.Config) {
 	}), ReadHeaderTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() {
-		done <- server.Serve(tls.NewListener(Listener(l), &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}))
+		done <- server.Serve(tls.NewListener(Listener(l, true, "127.0.0.1:6380"), &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}))
 	}()
 	t.Cleanup(func() {
 		server.Close()
@@ -103,5 +103,43 @@ func TestGarbage(t *testing.T) {
 	}
 	if said, _ := io.ReadAll(c); strings.Contains(string(said), "HTTP") {
 		t.Fatalf("%q", said)
+	}
+}
+
+// A client of Redis is told in its protocol where to go, on a port with TLS and on one without.
+func TestClientsOfRedis(t *testing.T) {
+	const at = "127.0.0.1:6380"
+	encrypted, _ := served(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(Listener(l, false, at)) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-done
+	})
+	for _, addr := range []string{encrypted, l.Addr().String()} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := io.ReadAll(c); err != nil || string(said) != "-ERR this port speaks HTTP; clients of Redis are served at "+at+"\r\n" {
+			t.Errorf("%q, %v", said, err)
+		}
+		c.Close()
+	}
+	plain, err := http.Get("http://" + l.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Body.Close()
+	if plain.StatusCode != http.StatusNotFound {
+		t.Errorf("HTTP: %s", plain.Status)
 	}
 }

@@ -1,10 +1,12 @@
-// Package tlshint tells callers that speak plain HTTP to a TLS port about their mistake.
+// Package wrongport tells callers that speak another protocol than a port of HTTP about their
+// mistake: those that speak plain HTTP to a port of TLS, and clients of Redis.
 //
-// net/http does that too, but closes the connection at once. The system then answers the data
+// net/http does the first too, but closes the connection at once. The system then answers the data
 // that the caller is still sending with a reset, which can overtake the answer, and the caller
 // reads "connection reset" instead of the reason. Here the sending half is closed first, and
-// further data is read for a moment.
-package tlshint
+// further data is read for a moment. To clients of Redis net/http says 400, which they take for
+// a fault of the protocol.
+package wrongport
 
 import (
 	"errors"
@@ -24,18 +26,27 @@ const (
 	text = "This port speaks TLS, and the request came without: call it by https:// (HTTPS).\n"
 )
 
-// errPlain ends the handshake of a caller that got the hint.
-var errPlain = errors.New("a caller without TLS on a port of TLS")
+// errTold ends a connection whose caller got the hint.
+var errTold = errors.New("a caller of another protocol")
 
 var answer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n" +
 	"Connection: close\r\nContent-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text)
 
-// Listener examines the first byte of each connection of l, on which TLS will be put. It
-// reads nothing before its user reads.
-func Listener(l net.Listener) net.Listener { return &listener{Listener: l} }
+// Listener examines the first byte of each connection of l, on which TLS will be put if encrypted
+// says so. redis says where clients of Redis are served, "": nowhere. It reads nothing before its
+// user reads.
+func Listener(l net.Listener, encrypted bool, redis string) net.Listener {
+	text := "-ERR this port speaks HTTP, and no port of this daemon speaks RESP\r\n"
+	if redis != "" {
+		text = "-ERR this port speaks HTTP; clients of Redis are served at " + redis + "\r\n"
+	}
+	return &listener{Listener: l, encrypted: encrypted, toRedis: []byte(text)}
+}
 
 type listener struct {
 	net.Listener
+	encrypted bool
+	toRedis   []byte
 	lingering atomic.Int32
 }
 
@@ -53,27 +64,34 @@ type conn struct {
 	begun bool // something was read
 }
 
-// Read is called by only one goroutine at a time, as package tls guarantees.
+// NetConn returns the connection under c.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// Read is called by only one goroutine at a time, as packages tls and http guarantee.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.begun {
 		return n, err
 	}
 	c.begun = true
-	if isMethod(p[0]) {
-		c.tell()
-		return 0, errPlain
+	switch {
+	case p[0] == '*': // a command of Redis; neither HTTP nor TLS begins so
+		c.tell(c.l.toRedis)
+	case c.l.encrypted && isMethod(p[0]):
+		c.tell(answer)
+	default:
+		return n, err
 	}
-	return n, err
+	return 0, errTold
 }
 
 // isMethod distinguishes the first letter of an HTTP method from the type of a TLS record,
 // which is below 32.
 func isMethod(b byte) bool { return 'A' <= b && b <= 'Z' }
 
-func (c *conn) tell() {
+func (c *conn) tell(text []byte) {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(linger)) // the first bytes of a connection need no waiting
-	if _, err := c.Conn.Write(answer); err != nil || c.CloseWrite() != nil {
+	if _, err := c.Conn.Write(text); err != nil || c.CloseWrite() != nil {
 		return
 	}
 	if c.l.lingering.Add(1) <= maxLingering && c.Conn.SetReadDeadline(time.Now().Add(linger)) == nil {
@@ -81,6 +99,9 @@ func (c *conn) tell() {
 	}
 	c.l.lingering.Add(-1)
 }
+
+// ReadFrom lets the system send a file without copying it to this process.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
 // CloseWrite ends the sending half.
 func (c *conn) CloseWrite() error {
