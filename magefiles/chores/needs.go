@@ -26,7 +26,7 @@ func needs() []need {
 		{"redis-server redis-tools", []string{"redis-server", "--version"}, "the tests of the Redis store, on real servers", false},
 		{"mariadb-server-core", []string{"mariadbd", "--version"}, "the tests of filters in MariaDB, on real servers", false},
 		{"strace", []string{"strace", "-V"}, "the tests of power cuts and failing disks under the downloader's store, and of MariaDB killed while it writes", false},
-		{"nodejs npm", []string{"sh", "-c", "node --version && npm --version"}, "the test of web archives (WARC), with a public reader from npm", false},
+		{"nodejs npm", []string{"sh", "-c", "node --version && npm --version"}, "the tests of web archives (WARC) and of openapi.yaml, with public readers from npm", false},
 		{"graphviz", []string{"dot", "-V"}, "the test that Graphviz reads the graph of a crawl", false},
 		{"chromium-headless-shell", []string{"sh", "-c", "command -v chromium-headless-shell"}, "the tests of downloads with a browser", false},
 		{"python3", []string{"python3", "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"}, "the tests of job code in Python", false},

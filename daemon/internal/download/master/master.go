@@ -4,6 +4,7 @@ package master
 
 import (
 	"context"
+	_ "embed"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -81,14 +82,26 @@ func New(o Options) *Master {
 		uris:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "uris_total", Help: "URIs that came in: added, seen (by the job's filter), known (to the job) or refused."}, []string{"outcome"}),
 	}
 	registry.MustRegister(m.requests, m.uris)
-	for pattern, call := range map[string]struct {
-		scope string // "": no token is needed
-		do    action
-	}{
+	for pattern, call := range m.calls() {
+		m.mux.HandleFunc(pattern, m.admit(call.scope, pattern, call.do))
+	}
+	return m
+}
+
+// call is what a pattern of net/http leads to.
+type call struct {
+	scope string // "": no token is needed
+	do    action
+}
+
+// calls are all calls that are answered; openapi.yaml describes them.
+func (m *Master) calls() map[string]call {
+	return map[string]call{
 		"GET /{$}":                            {"", m.index},
 		"GET /livez":                          {"", m.live},
 		"GET /readyz":                         {"", m.ready},
 		"GET /metrics":                        {"", m.metrics},
+		"GET /openapi.yaml":                   {"", m.openAPI},
 		"POST /api/v1/check":                  {ScopeRead, m.checkJob},
 		"GET /api/v1/refusals":                {ScopeRead, m.refusals},
 		"GET /api/v1/activity":                {ScopeRead, m.activity},
@@ -106,10 +119,16 @@ func New(o Options) *Master {
 		"GET /api/v1/jobs/{name}/logs":        {ScopeRead, m.logs},
 		"GET /api/v1/jobs/{name}/data":        {ScopeRead, m.data},
 		"GET /api/v1/jobs/{name}/data/{task}": {ScopeRead, m.body},
-	} {
-		m.mux.HandleFunc(pattern, m.admit(call.scope, pattern, call.do))
 	}
-	return m
+}
+
+//go:embed openapi.yaml
+var openAPIText []byte
+
+func (m *Master) openAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, err := w.Write(openAPIText)
+	return err
 }
 
 // ServeHTTP answers a call.
@@ -233,6 +252,7 @@ GET    /api/v1/jobs/{name}/data/{task}  the body that was downloaded
 GET    /api/v1/activity                 jobs by state, live workers, failed attempts by reason; ?since=TIME
 GET    /api/v1/refusals                 the newest 200 jobs that were refused, and why
 GET    /livez /readyz /metrics
+GET    /openapi.yaml                    all of this, for programs
 `
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, err := w.Write([]byte(text))

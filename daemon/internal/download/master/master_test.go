@@ -99,6 +99,9 @@ func (r *rig) do(method, path, body string, headers ...string) (int, string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if err := asDescribed(req, resp, text); err != nil {
+		r.t.Errorf("%s %s: answer is not as openapi.yaml says: %v", method, path, err)
+	}
 	return resp.StatusCode, string(text)
 }
 

@@ -50,7 +50,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		if !strings.HasPrefix(route, "GET ") {
 			continue
 		}
-		for _, path := range regexp.MustCompile(`/[\w/{}]+`).FindAllString(route[:min(len(route), 40)], -1) {
+		for _, path := range regexp.MustCompile(`/[\w/{}.]+`).FindAllString(route[:min(len(route), 40)], -1) {
 			path = strings.NewReplacer("{name}", "j", "{task}", task).Replace(path)
 			status, text := r.do(http.MethodGet, path, "")
 			if status != http.StatusOK {
