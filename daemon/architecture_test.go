@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,6 +206,41 @@ func TestImportRules(t *testing.T) {
 	}
 	for _, v := range violations(rules(), imports) {
 		t.Error(v)
+	}
+}
+
+// The guide names files that are there, and each room says what it is for.
+func TestGuide(t *testing.T) {
+	guide, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:[a-z]+/)+[a-z_]+\\.go)`|\\(\\.\\./([a-z/]+doc\\.go)\\)").FindAllStringSubmatch(string(guide), -1)
+	if len(named) < 40 {
+		t.Fatalf("only %d files found in the guide", len(named))
+	}
+	for _, name := range named {
+		found := false
+		for _, root := range []string{"..", "internal"} {
+			_, err := os.Stat(filepath.Join(root, name[1]+name[2]))
+			found = found || err == nil
+		}
+		if !found {
+			t.Errorf("the guide names %s, which is not there", name[1]+name[2])
+		}
+	}
+	rooms, err := os.ReadDir("internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range rooms {
+		text, err := os.ReadFile(filepath.Join("internal", room.Name(), "doc.go"))
+		if err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > 101 {
+			t.Errorf("%s/doc.go has %d lines, want 100 at most", room.Name(), n)
+		}
 	}
 }
 

@@ -56,6 +56,9 @@ func BenchCompare(ctx context.Context, before, after string) error {
 	return repo().Compare(ctx, before, after)
 }
 
+// Rooms draws docs/rooms.svg, the picture of which room of the code imports which.
+func Rooms(ctx context.Context) error { return repo().Rooms(ctx) }
+
 // Chaos kills, halts and disconnects daemons and Redis under load, and checks that exactly one of equal items was new.
 //
 //	go tool mage chaos -duration=2h -seed=7

@@ -1,7 +1,3 @@
-// Package provision is the toolkit: it composes the steps of its sub-packages into the tasks of an
-// operator: deploy a fleet, restart its daemons, write their bit-maps back. The mage targets call
-// its methods. Packages such as release, settings, service and redis define the steps; package
-// fleet runs them on many hosts.
 package provision
 
 import (

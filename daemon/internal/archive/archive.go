@@ -1,12 +1,3 @@
-// Package archive keeps versions of bit-maps in MongoDB, so that a lost server loses
-// nothing that was written back. Writeback adds a version, Restore gives it back.
-// docs/archive.md has the collections, the steps and why a crash between any two of
-// them leaves the last good version. The package decides neither when to write back
-// nor what to do when the archive cannot be reached, and it keeps no store.
-//
-// Nothing here needs transactions, TTL indexes or conditional updates: what must be
-// exclusive is an insert with an _id of its own, which every server that speaks the
-// protocol does atomically, alone, as a replica set, or sharded.
 package archive
 
 import (

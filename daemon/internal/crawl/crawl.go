@@ -1,7 +1,3 @@
-// Package crawl crawls: from seeds it follows links breadth first, until enough pages are stored or
-// no link is left, and stores the pages, their index and the graph of their links in a folder. If
-// it is killed at any moment, it can continue as if nothing had happened. Package frontier decides
-// what is queued, and when a host is called; package fetch, how a URI is fetched.
 package crawl
 
 import (

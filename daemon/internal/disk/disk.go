@@ -1,6 +1,3 @@
-// Package disk performs the file operations that must survive a crash: temporary file,
-// sync, rename, sync of the directory. Each operation carries a label, so that a test
-// can make exactly that one fail; the package does not decide what a failure means.
 package disk
 
 import (

@@ -1,5 +1,3 @@
-// Package download defines jobs, tasks, leases, data and logs of the downloader, and the contract of
-// a store of them. Stores are in the folders below it.
 package download
 
 import (

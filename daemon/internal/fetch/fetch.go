@@ -1,7 +1,3 @@
-// Package fetch fetches one URI, safely whatever the server does: nothing that a server sends
-// makes it use more time, memory or disk than the request allows, or call an address that is
-// not public. It has no queue, does not retry, ignores robots.txt and knows no politeness:
-// these are tasks of its callers.
 package fetch
 
 import (

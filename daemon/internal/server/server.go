@@ -1,5 +1,3 @@
-// Package server is the filter daemon: it opens secrets, sockets, store, archive and engine as the
-// settings say, serves HTTP and RESP, and shuts down. It makes no decisions about items.
 package server
 
 import (
