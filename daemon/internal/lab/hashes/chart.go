@@ -28,17 +28,15 @@ func Chart(results []Result) plot.Chart {
 	}
 	for i, input := range results[0].Rates {
 		s := plot.Series{Name: input.Input}
+		if i != 1 { // rings, around the dots of the second
+			s.Ring = 6.5 + float64(i)
+		}
 		for _, r := range results {
 			rate := r.Rates[i]
 			const least = 0.1
 			s.Points = append(s.Points, plot.Point{
 				X: r.Nanos, Y: max(rate.Factor, least), Low: max(rate.Low/rate.Ideal, least), High: max(rate.High/rate.Ideal, least), Label: r.Name,
 			})
-		}
-		if i != 1 { // one label per function is enough
-			for j := range s.Points {
-				s.Points[j].Label = ""
-			}
 		}
 		c.Series = append(c.Series, s)
 	}

@@ -7,16 +7,17 @@ import (
 	"unicode"
 )
 
-// label writes the names of points, each where it hides neither a point nor another name. A name
-// that is not beside its point is joined to it by a line, which crosses nothing either if
-// possible.
+// label writes the name of every point, each where it hides neither a point nor another name. Points that touch and
+// have the same name have it once. A name that is not beside its point is joined to it by a line, which crosses
+// nothing either if possible.
 func (c Chart) label(to canvas, x, y scale) {
 	type box struct{ x1, y1, x2, y2 float64 }
 	var taken []box
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			if !s.Line {
-				taken = append(taken, box{x.place(p.X) - 6, y.place(p.Y) - 6, x.place(p.X) + 6, y.place(p.Y) + 6})
+				wide := max(6, s.Ring+1)
+				taken = append(taken, box{x.place(p.X) - wide, y.place(p.Y) - wide, x.place(p.X) + wide, y.place(p.Y) + wide})
 			}
 		}
 	}
@@ -44,12 +45,18 @@ func (c Chart) label(to canvas, x, y scale) {
 		return all
 	}
 	const size = 11.0
+	type place struct{ x, y float64 }
+	named := map[string][]place{}
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			if p.Label == "" {
 				continue
 			}
 			px, py, wide := x.place(p.X), y.place(p.Y), textWidth(p.Label, size)
+			if slices.ContainsFunc(named[p.Label], func(other place) bool { return math.Hypot(other.x-px, other.y-py) < 10 }) {
+				continue
+			}
+			named[p.Label] = append(named[p.Label], place{px, py})
 			found := false
 			const rings = 14
 			for ring := 0; ring < 2*rings && !found; ring++ {
@@ -80,6 +87,22 @@ func (c Chart) label(to canvas, x, y scale) {
 					break
 				}
 			}
+			if found {
+				continue
+			}
+			// It is crowded: the free place that is nearest, anywhere.
+			best, least := box{px, py, px + wide, py + size}, math.Inf(1)
+			for by := top; by+size <= height-bottom; by += size / 2 {
+				for bx := left + 4; bx+wide <= width-right; bx += size / 2 {
+					b := box{bx - 2, by - 1, bx + wide + 2, by + size + 1}
+					if far := math.Hypot(bx+wide/2-px, by+size/2-py); far < least && free(b) {
+						best, least = b, far
+					}
+				}
+			}
+			taken = append(taken, best)
+			to.line(px, py, min(max(px, best.x1), best.x2), min(max(py, best.y1), best.y2), 0.7, faint)
+			to.text((best.x1+best.x2)/2, best.y2-2.5, size, 0.5, ink, p.Label)
 		}
 	}
 }

@@ -7,6 +7,7 @@ package plot
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,15 @@ type Axis struct {
 	Log   bool
 	From  float64   `json:",omitempty"` // where it begins, unless it is logarithmic or a value is below
 	Ticks []float64 // nil: round values
+	Names []string  `json:",omitempty"` // of Ticks; nil: their numbers
+}
+
+// name is what is written at a tick.
+func (a Axis) name(i int, tick float64) string {
+	if a.Names != nil {
+		return a.Names[i]
+	}
+	return number(tick)
 }
 
 // Series are points of one colour.
@@ -33,6 +43,8 @@ type Series struct {
 	Name   string // "": it belongs to the one before, and has its colour
 	Points []Point
 	Line   bool // the points are joined, and not marked
+	// Ring is the radius of a ring that marks each point; 0: a dot. A ring around a dot shows both.
+	Ring float64 `json:",omitempty"`
 }
 
 // Joined returns two series with one name: marked points, and the line through them.
@@ -104,15 +116,15 @@ func (c Chart) draw(to canvas) ([]byte, error) {
 	x.from, x.to, y.from, y.to = left, width-right, height-bottom, top
 	to.text(left, 28, 18, 0, ink, c.Title)
 	to.text(left, 50, 12, 0, faint, c.Notes)
-	for _, t := range x.ticks() {
+	for i, t := range x.ticks() {
 		at := x.place(t)
 		to.line(at, top, at, height-bottom, 1, grid)
-		to.text(at, height-bottom+18, 12, 0.5, faint, number(t))
+		to.text(at, height-bottom+18, 12, 0.5, faint, c.X.name(i, t))
 	}
-	for _, t := range y.ticks() {
+	for i, t := range y.ticks() {
 		at := y.place(t)
 		to.line(left, at, width-right, at, 1, grid)
-		to.text(left-8, at+4, 12, 1, faint, number(t))
+		to.text(left-8, at+4, 12, 1, faint, c.Y.name(i, t))
 	}
 	to.text((left+width-right)/2, height-16, 13, 0.5, ink, c.X.Label)
 	to.upright(22, (top+height-bottom)/2, 13, ink, c.Y.Label)
@@ -149,10 +161,23 @@ func (c Chart) series(to canvas, x, y scale, line bool) {
 			case line && j > 0:
 				q := s.Points[j-1]
 				to.line(x.place(q.X), y.place(q.Y), x.place(p.X), y.place(p.Y), 2, colour)
+			case s.Ring > 0:
+				ring(to, x.place(p.X), y.place(p.Y), s.Ring, colour)
 			case !line:
 				to.dot(x.place(p.X), y.place(p.Y), 3.5+min(1, 20/float64(len(s.Points))), colour)
 			}
 		}
+	}
+}
+
+func ring(to canvas, x, y, radius float64, colour int) {
+	const corners = 24
+	px, py := x+radius, y
+	for i := 1; i <= corners; i++ {
+		sin, cos := math.Sincos(2 * math.Pi * float64(i) / corners)
+		qx, qy := x+radius*cos, y+radius*sin
+		to.line(px, py, qx, qy, 1.6, colour)
+		px, py = qx, qy
 	}
 }
 
@@ -161,6 +186,8 @@ func legend(to canvas, s Series, i int) {
 	colour, at := first+i%colours, top+12+20*float64(i)
 	if s.Line {
 		to.line(width-right+16, at, width-right+36, at, 2, colour)
+	} else if s.Ring > 0 {
+		ring(to, width-right+26, at, s.Ring, colour)
 	} else {
 		to.dot(width-right+26, at, 4.5, colour)
 	}

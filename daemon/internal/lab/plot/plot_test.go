@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -156,6 +157,43 @@ func TestNamesHideNoPoints(t *testing.T) {
 	}
 }
 
+// TestEveryPointIsNamed: however crowded points are, each has its name, and no name is over a point or another name.
+func TestEveryPointIsNamed(t *testing.T) {
+	var points []Point
+	for i := range 60 {
+		points = append(points, Point{X: 1 + float64(i)/2000, Y: 1 + float64(i*i%7)/2000, Label: "name " + strconv.Itoa(i)})
+	}
+	points = append(points, Point{X: 9, Y: 9})
+	c := Chart{Series: []Series{{Name: "crowd", Points: points}, {Name: "the same", Points: points, Ring: 7}}}
+	x, y := c.scales()
+	x.from, x.to, y.from, y.to = left, width-right, height-bottom, top
+	to := &names{}
+	c.label(to, x, y)
+	if len(to.boxes) != 60 {
+		t.Fatalf("%d names of 60", len(to.boxes))
+	}
+	for i, b := range to.boxes {
+		for _, o := range to.boxes[:i] {
+			if b[0] < o[2] && o[0] < b[2] && b[1] < o[3] && o[1] < b[3] {
+				t.Errorf("names are over each other: %.0f and %.0f", b, o)
+			}
+		}
+		for _, p := range points {
+			if px, py := x.place(p.X), y.place(p.Y); px+3 > b[0] && px-3 < b[2] && py+3 > b[1] && py-3 < b[3] {
+				t.Errorf("a name at %.0f hides the point at %.0f, %.0f", b, px, py)
+			}
+		}
+	}
+}
+
+// Ticks may have names of their own.
+func TestNamesOfTicks(t *testing.T) {
+	text, err := Chart{X: Axis{Log: true, Ticks: []float64{10, 100}, Names: []string{"p90", "p99"}}, Series: []Series{{Points: []Point{{X: 1, Y: 1}, {X: 100, Y: 2}}}}}.SVG()
+	if err != nil || !strings.Contains(string(text), ">p90<") || !strings.Contains(string(text), ">p99<") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
 // names is a canvas that records where texts are, in a font whose capitals are wide.
 type names struct {
 	canvas
@@ -166,6 +204,9 @@ func (n *names) line(_, _, _, _, _ float64, _ int) {}
 
 func (n *names) text(x, y, size, anchor float64, _ int, s string) {
 	wide := size * 0.87 * float64(len(s)-1)
+	if strings.HasPrefix(s, "name ") {
+		wide = textWidth(s, size)
+	}
 	from := x - anchor*wide
 	n.boxes = append(n.boxes, [4]float64{from, y - 0.72*size, from + wide, y})
 }

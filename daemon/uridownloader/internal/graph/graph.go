@@ -70,7 +70,7 @@ important URIs as an SVG file, which browsers show.`,
 	set.Lookup("top").NoOptDefVal = strconv.Itoa(defaultTop)
 	set.StringVar(&f.by, "by", string(graph.ByPageRank), "the `order` of URIs: pagerank or in-degree")
 	set.StringVar(&f.format, "graph", "", "print the links as this `format`: "+strings.Join(graph.Formats(), ", "))
-	set.StringVar(&f.picture, "picture", "", "draw an SVG `file`; - is the output")
+	set.StringVar(&f.picture, "picture", "", "draw an SVG `file` (.svg); - is the output")
 	set.IntVar(&f.nodes, "nodes", 60, fmt.Sprintf("how many `URIs` a picture has, %d at most", graph.MaxPicture))
 	set.StringVarP(&f.out, "out", "o", "", "write to this `file` what --graph prints")
 	command.JSONFlag(cmd, &f.asJSON)
@@ -104,6 +104,8 @@ func (f *flags) check(cmd *cobra.Command, args []string) error {
 		return errors.New("--graph and --picture: want one of them")
 	case (changed("graph") || changed("picture")) && (changed("top") || changed("by") || f.asJSON):
 		return errors.New("--top, --by and --json describe a graph: want none of them with --graph and --picture")
+	case changed("picture") && f.picture != "-" && !strings.EqualFold(filepath.Ext(f.picture), ".svg"):
+		return fmt.Errorf("--picture %q: it is an SVG: want a name that ends in .svg, or -", f.picture)
 	case changed("out") && !changed("graph"):
 		return errors.New("--out is for --graph: add --graph FORMAT")
 	case changed("nodes") && !changed("picture"):

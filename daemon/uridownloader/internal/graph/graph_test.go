@@ -127,6 +127,7 @@ func TestFaults(t *testing.T) {
 		{[]string{dir, "--top", "0"}, 2, "--top 0: want 1 or more"},
 		{[]string{dir, "--by", "size"}, 2, `--by "size": want pagerank or in-degree`},
 		{[]string{dir, "--graph", "pdf"}, 2, `--graph "pdf": want csv, dot, graphml`},
+		{[]string{dir, "--picture", "x.png"}, 2, `--picture "x.png": it is an SVG: want a name that ends in .svg`},
 		{[]string{dir, "--graph", "dot", "--picture", "x"}, 2, "want one of them"},
 		{[]string{dir, "--graph", "dot", "--json"}, 2, "want none of them"},
 		{[]string{dir, "--out", "x"}, 2, "--out is for --graph"},

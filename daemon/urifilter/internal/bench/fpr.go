@@ -187,12 +187,14 @@ func showFill(w io.Writer, f rates.Fill) error {
 	return human.Table(w, rows, nil)
 }
 
-// tableChart shows theory as lines, and measurements as points with their intervals. A measurement
-// without false positives has no point.
+// onLowerEdge explains the points that a logarithm cannot show.
+const onLowerEdge = "; a point on the lower edge: none was taken for seen"
+
+// tableChart shows theory as lines, and measurements as points with their intervals.
 func tableChart(rows []rates.Row) plot.Chart {
 	c := plot.Chart{
 		Title: "False positives of Bloom filters: theory and measurement",
-		Notes: "lines are computed, points measured, with intervals of 95 %",
+		Notes: "lines are computed, points measured, with intervals of 95 %" + onLowerEdge,
 		X:     plot.Axis{Label: "bits an item"}, Y: plot.Axis{Label: "share of new items taken for seen", Log: true},
 	}
 	for _, s := range []struct {
@@ -209,9 +211,7 @@ func tableChart(rows []rates.Row) plot.Chart {
 			cell := s.of(r)
 			x := float64(r.Bits)
 			line.Points = append(line.Points, plot.Point{X: x, Y: cell.Computed})
-			if cell.Seen > 0 {
-				points.Points = append(points.Points, plot.Point{X: x, Y: cell.Measured, Low: cell.Low, High: cell.High})
-			}
+			points.Points = append(points.Points, plot.Point{X: x, Y: cell.Measured, Low: cell.Low, High: cell.High})
 		}
 		c.Series = append(c.Series, points, line)
 	}
@@ -226,13 +226,11 @@ func fillChart(f rates.Fill) plot.Chart {
 		x := 100 * l.Load
 		expected.Points = append(expected.Points, plot.Point{X: x, Y: l.Computed})
 		promised.Points = append(promised.Points, plot.Point{X: x, Y: l.Promised})
-		if l.Seen > 0 {
-			measured.Points = append(measured.Points, plot.Point{X: x, Y: l.Measured, Low: l.Low, High: l.High})
-		}
+		measured.Points = append(measured.Points, plot.Point{X: x, Y: l.Measured, Low: l.Low, High: l.High})
 	}
 	return plot.Chart{
 		Title: fmt.Sprintf("False positives of a filter for %s items at %g", human.Count(int64(f.Capacity)), f.ErrorRate),
-		Notes: "points are measured, with intervals of 95 %",
+		Notes: "points are measured, with intervals of 95 %" + onLowerEdge,
 		X:     plot.Axis{Label: "items, per cent of the capacity", From: 20}, Y: plot.Axis{Label: "share of new items taken for seen", Log: true},
 		Series: []plot.Series{expected, measured, promised},
 	}

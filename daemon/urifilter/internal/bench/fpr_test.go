@@ -52,6 +52,17 @@ func TestRatesOfOneFilter(t *testing.T) {
 	}
 }
 
+// A level at which no new item was taken for seen has its point, too.
+func TestNoFalsePositivesHavePoints(t *testing.T) {
+	level := func(load float64, seen int) rates.Level {
+		return rates.Level{Load: load, Cell: rates.Cell{Computed: 1e-6, Measured: float64(seen) / 1e5, High: 4e-5, Seen: seen, Asked: 100_000}}
+	}
+	c := fillChart(rates.Fill{Capacity: 1000, ErrorRate: 0.01, Levels: []rates.Level{level(0.25, 0), level(1, 3)}})
+	if points := c.Series[1].Points; len(points) != 2 || points[0].Y != 0 || points[0].High != 4e-5 || !strings.Contains(c.Notes, "lower edge") {
+		t.Errorf("%+v, %q", points, c.Notes)
+	}
+}
+
 func TestRatesRefuse(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--error-rate: is for one filter":                  {"--error-rate", "0.1"},

@@ -102,7 +102,7 @@ func TestLoadHasAFilterOfItsOwnAndDropsIt(t *testing.T) {
 			t.Errorf("%q is not in %s", want, out)
 		}
 	}
-	if text, err := os.ReadFile(picture); err != nil || !strings.Contains(string(text), "one batch in so many takes longer") {
+	if text, err := os.ReadFile(picture); err != nil || !strings.Contains(string(text), ">p90<") || !strings.Contains(string(text), "percentile of the batches") {
 		t.Errorf("picture: %v", err)
 	}
 	if code, _, errOut := askLoad(t, s, 10, untilStopped, "--batch=20"); code != 130 || errOut != "urifilter: stopped by a signal: interrupt\n" {

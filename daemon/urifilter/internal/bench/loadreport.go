@@ -145,8 +145,8 @@ func (r loadReport) latencies() []namedLatency {
 func (r loadReport) chart() plot.Chart {
 	c := plot.Chart{
 		Title: "Latency of a batch by percentile",
-		Notes: fmt.Sprintf("%s items/s, %d connections, batches of %s, %s; 10 is the percentile 90, 1,000 the percentile 99.9", human.Count(int64(r.ItemsPerSec)), r.Connections, human.Count(int64(r.Batch)), r.Loop+" loop"),
-		X:     plot.Axis{Label: "one batch in so many takes longer", Log: true},
+		Notes: fmt.Sprintf("%s items/s, %d connections, batches of %s, %s", human.Count(int64(r.ItemsPerSec)), r.Connections, human.Count(int64(r.Batch)), r.Loop+" loop"),
+		X:     plot.Axis{Label: "percentile of the batches", Log: true, Ticks: []float64{}, Names: []string{}},
 		Y:     plot.Axis{Label: "milliseconds", Log: true},
 	}
 	for _, l := range r.latencies() {
@@ -155,6 +155,20 @@ func (r loadReport) chart() plot.Chart {
 			s.Points = append(s.Points, plot.Point{X: p.OneIn, Y: p.Value})
 		}
 		c.Series = append(c.Series, s)
+	}
+	rarest := 0.0
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			rarest = max(rarest, p.X)
+		}
+	}
+	for _, tick := range []struct {
+		oneIn float64
+		name  string
+	}{{2, "p50"}, {10, "p90"}, {100, "p99"}, {1000, "p99.9"}, {10_000, "p99.99"}, {100_000, "p99.999"}, {1_000_000, "p99.9999"}} {
+		if tick.oneIn <= rarest {
+			c.X.Ticks, c.X.Names = append(c.X.Ticks, tick.oneIn), append(c.X.Names, tick.name)
+		}
 	}
 	return c
 }
