@@ -29,7 +29,7 @@ class FilterTest(APICase):
         self.client.create_filter("small", capacity=1000, error_rate=0.01, on_full="warn")
         with self.assertLogs("crawlerfilter", "WARNING") as logged:
             for part in range(3):
-                self.client.filter("small", [f"item {part} {i}" for i in range(2000)])
+                self.client.filter("small", [f"item {part} {i}" for i in range(30000)])
             self.client.check("small", ["item"])
         self.assertEqual(len(logged.output), 1)
         self.assertIn("filter small is past its capacity", logged.output[0])

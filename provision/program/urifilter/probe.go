@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -85,7 +86,7 @@ type overHTTP struct{ program.Daemon }
 
 func (d overHTTP) make(ctx context.Context) error {
 	path := "/api/v1/filters/" + ownFilter
-	a, err := d.Call(ctx, http.MethodPut, path, fmt.Sprintf(`{"kind":"timing","expire":%d}`, ownExpires))
+	a, err := d.Call(ctx, http.MethodPut, path, fmt.Sprintf(`{"kind":%q,"expire":%d}`, expiringKind(), ownExpires))
 	switch {
 	case err != nil:
 		return err
@@ -135,7 +136,7 @@ type onHost struct {
 }
 
 func (h onHost) make(ctx context.Context) error {
-	_, err := h.run(ctx, "", "filters", "create", ownFilter, "--kind", "timing", "--expire", fmt.Sprint(ownExpires), "--server", h.url)
+	_, err := h.run(ctx, "", "filters", "create", ownFilter, "--kind", expiringKind(), "--expire", fmt.Sprint(ownExpires), "--server", h.url)
 	if errors.As(err, new(*host.CommandError)) {
 		return fmt.Errorf("%w: %w", errUnmade, err) // what is wrong with the daemon itself, the question shows
 	}
@@ -158,4 +159,10 @@ func (h onHost) run(ctx context.Context, input string, args ...string) (host.Out
 	}
 	script := "read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec " + strings.Join(words, " ")
 	return h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(h.token + "\n" + input)), Watch: true})
+}
+
+// expiringKind is the kind of filters whose items expire.
+func expiringKind() string {
+	kinds := configs.Kinds()
+	return kinds[slices.IndexFunc(kinds, func(k configs.Kind) bool { return configs.Expires(k.Name) })].Name
 }

@@ -199,7 +199,7 @@ func TestCommandsOfATask(t *testing.T) {
 		do   func() error
 	}{
 		{"add 100", 2, func() error { _, err := s.AddTasks(ctx, j.ID, newTasks(100)); return err }},
-		{"hand 100 out", 4, func() error { _, err := s.HandOut(ctx, j.ID, 100, 0, time.Hour); return err }},
+		{"hand 100 out", 6, func() error { _, err := s.HandOut(ctx, j.ID, 100, 0, time.Hour); return err }},
 		{"lease 10", 4, func() (err error) { leases, err = s.Lease(ctx, wish("w", 10)); return err }},
 		{"renew 10", 2, func() error { _, err := s.Renew(ctx, "w", leases, time.Hour); return err }},
 		{"finish", 3, func() error {

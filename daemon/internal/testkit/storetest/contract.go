@@ -168,7 +168,7 @@ func testIndependent(t *testing.T, o Opener, s Sample) {
 	store, a := one(t, o, s, 10_000)
 	defer closeStore(t, store)
 	b := create(t, store, s.spec("ip", 2, 10_000))
-	if a.Seed() == b.Seed() {
+	if _, public := a.(engine.Hashing); !public && a.Seed() == b.Seed() {
 		t.Error("two filters have one seed")
 	}
 	Add(t, a, Keys(a, 0, 100))
