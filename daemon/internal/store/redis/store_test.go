@@ -63,7 +63,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 		}
 	}
 	standalone := func(t *testing.T, mirror uint64) func(*testing.T) storetest.Opener {
-		server := redistest.Start(t, "--databases", "100")
+		server := redistest.Start(t, "--databases", "1000")
 		var tests atomic.Int64
 		return func(*testing.T) storetest.Opener {
 			c := config(server.Addr)
