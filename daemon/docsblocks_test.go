@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,12 +125,17 @@ func runBlocks(t *testing.T, bin, page string, blocks []block) {
 		}
 	}
 	env := append(os.Environ(), "HOME="+dir, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "URIFILTER_TOKEN=")
+	resp := ""
 	start := func(program string) (addr string) {
 		p := &testserver.Process{}
 		for {
 			addr = testserver.Free(t)
 			cmd := exec.Command(filepath.Join(bin, program), "serve", "--data-dir", filepath.Join(dir, ".run", program), "--listen", addr)
 			cmd.Dir, cmd.Env = dir, env
+			if program == "urifilter" {
+				resp = testserver.Free(t)
+				cmd.Env = append(slices.Clone(env), "URIFILTER_RESP_LISTEN="+resp)
+			}
 			if p.Start(t, cmd, filepath.Join(dir, program+".log"), []string{`"msg":"ready"`, "msg=ready"}, []string{"address already in use"}) {
 				t.Cleanup(p.Kill)
 				return addr
@@ -138,8 +144,9 @@ func runBlocks(t *testing.T, bin, page string, blocks []block) {
 	}
 	filter, downloader := start("urifilter"), start("uridownloader")
 	env = append(env, "URIFILTER_URL=http://"+filter, "URIDOWNLOADER_URL=http://"+downloader)
+	_, respPort, _ := strings.Cut(resp, ":")
 	for _, b := range blocks {
-		text := strings.NewReplacer("127.0.0.1:8000", filter, "127.0.0.1:8001", downloader).Replace(b.text)
+		text := strings.NewReplacer("127.0.0.1:8000", filter, "127.0.0.1:8001", downloader, "redis-cli -p 6380", "redis-cli -e -p "+respPort).Replace(b.text)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		cmd := exec.CommandContext(ctx, "bash", "-eo", "pipefail", "-c", text)
 		cmd.Dir, cmd.Env = dir, env
