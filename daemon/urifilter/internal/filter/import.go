@@ -307,6 +307,9 @@ func (c *importCommand) set(cmd *cobra.Command, db *redis.Client, at, key string
 	}))
 }
 
+// page is about how many members are asked for at once.
+const page = 10_000
+
 // members gives the members of a set as JSON strings.
 type members struct {
 	ctx    context.Context
@@ -336,7 +339,7 @@ func (m *members) next() (string, error) {
 		m.marks = append(m.marks, mark{m.given, m.cursor})
 		m.mu.Unlock()
 		var err error
-		if m.page, m.cursor, err = m.db.SScan(m.ctx, m.key, m.cursor, "", 10_000).Result(); err != nil {
+		if m.page, m.cursor, err = m.db.SScan(m.ctx, m.key, m.cursor, "", page).Result(); err != nil {
 			return "", err
 		}
 		m.ended = m.cursor == 0
