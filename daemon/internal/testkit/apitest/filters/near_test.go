@@ -150,7 +150,7 @@ func TestNearRefuses(t *testing.T) {
 		`{"kind":"bloom","error_rate":0.0}`:        "error_rate: 0: want ",
 		`{"kind":"simhash","distance":8}`:          "distance: 8: want 1 to 7, such as 3",
 		`{"kind":"simhash","feature_hash":"sha1"}`: "want xxh3 or md5",
-		`{"kind":"simhash","capacity":10}`:         "capacity: is for filters of the kind bloom: a simhash filter keeps fingerprints",
+		`{"kind":"simhash","capacity":10}`:         "capacity: is for filters of the kind bloom or scaling: a simhash filter keeps fingerprints",
 		`{"kind":"exact","distance":3}`:            "distance: is for filters of the kind simhash",
 	} {
 		if a := r.Put("wrong", body); a.Status != 422 || !strings.Contains(a.Problem(t).Detail, want) {
