@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,21 +13,22 @@ import (
 // and each of them by a question that began after it came.
 func TestCallersShareQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, asked, broken := newCatching(), 0, errors.New("broken")
+		c, broken := newCatching(), errors.New("broken")
+		var asked atomic.Int64 // callers look at it
 		start := time.Now()
 		ask := func(context.Context) error {
-			asked++
+			asked.Add(1)
 			time.Sleep(time.Millisecond)
 			return broken
 		}
 		for i := range 100 {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				came := asked
+				came := asked.Load()
 				if err := c.up(context.Background(), ask); err != broken {
 					t.Error(err)
 				}
-				if asked == came {
+				if asked.Load() == came {
 					t.Error("it was answered by an earlier question")
 				}
 			}()
@@ -34,8 +36,8 @@ func TestCallersShareQuestions(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if asked < 4 || asked > 7 || time.Since(start) > 2*time.Second {
-			t.Errorf("%d questions", asked)
+		if n := asked.Load(); n < 4 || n > 7 || time.Since(start) > 2*time.Second {
+			t.Errorf("%d questions", n)
 		}
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
