@@ -280,7 +280,7 @@ func (h *unitHost) mayChange(what string) error {
 
 func (h *unitHost) hasSystemd(what string) error {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return fmt.Errorf("%s: systemd does not run here\nhint: start the daemon with `%s serve`; `%[2]s service install --dry-run` prints the units", what, h.program.Name)
+		return fmt.Errorf("%s: systemd does not run here\nhint: start the daemon with `%s serve`; `%[2]s config example > %[2]s.yaml && %[2]s service install --dry-run --config %[2]s.yaml` prints the units", what, h.program.Name)
 	}
 	return nil
 }
