@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("called with [serve --data-dir %s --listen %s]", filepath.Join(".run", "data"), addr),
 		"building dist/urifilter from the sources here: the first time takes some minutes", "starting dist/urifilter on " + addr,
-		"curl -d ", "dist/urifilter filter --type uri_generator --server http://" + addr,
+		"curl -d ", "dist/urifilter filter --filter uri_generator --server http://" + addr,
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("want %q in:\n%s", want, &out)
