@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
+	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items/scan"
 )
 
 const (
-	// startBuffer is the size of a connection's buffer until a command is larger.
+	// startBuffer is the size of a connection's own buffer, which it has while it waits.
 	startBuffer = 4 << 10
+	// pooledMost is the size of the largest buffer that is kept for the next command that needs it.
+	pooledMost = 1 << 20
 	// inlineBytes bounds a command that is a line of text, and the head of an argument.
 	inlineBytes = 64 << 10
 	// A caller that must still log in can send no more than this.
@@ -39,6 +43,9 @@ type reader struct {
 	pos  int // how far it is parsed
 	left int // arguments that are still to come; -1: its head is
 	args []scan.Span
+
+	own   []byte // buffer while nothing larger is needed
+	usual int    // size of the buffer that the last command needed: the next one likely does, too
 
 	held int              // bytes of buf that were taken from the budget
 	take func(n int) bool // of the budget; false: there is no more
@@ -198,36 +205,64 @@ func (rd *reader) fill() error {
 	return err
 }
 
-// reset empties the buffer, and returns a large one to the budget.
-func (rd *reader) reset() {
-	rd.r, rd.w, rd.pos, rd.args = 0, 0, 0, rd.args[:0]
-	if len(rd.buf) > inlineBytes {
-		rd.release()
+// buffers keeps buffers of commands, by the power of two that is their size.
+var buffers [bits.UintSize]sync.Pool
+
+func pooled(size int) []byte {
+	if b, ok := buffers[bits.Len(uint(size))].Get().(*[]byte); ok && len(*b) == size {
+		return *b
 	}
-	if rd.buf == nil {
-		rd.buf = make([]byte, startBuffer)
+	return make([]byte, size)
+}
+
+// pool keeps a buffer, which nobody may use any more, unless it is a connection's own or too large.
+func pool(b []byte) {
+	if n := len(b); n > startBuffer && n <= pooledMost && n&(n-1) == 0 {
+		buffers[bits.Len(uint(n))].Put(&b)
 	}
 }
 
-// release gives the buffer up.
+// reset empties the buffer, and returns a large one to the budget and to those who need it next.
+func (rd *reader) reset() {
+	rd.r, rd.w, rd.pos, rd.args = 0, 0, 0, rd.args[:0]
+	if len(rd.buf) > startBuffer {
+		rd.usual = min(len(rd.buf), pooledMost)
+		rd.release()
+	}
+	if rd.own == nil {
+		rd.own = make([]byte, startBuffer)
+	}
+	rd.buf = rd.own
+}
+
+// release gives a large buffer up.
 func (rd *reader) release() {
 	rd.give(rd.held)
-	rd.buf, rd.held, rd.args = nil, 0, nil
+	pool(rd.buf)
+	rd.buf, rd.held = nil, 0
+	if cap(rd.args) > pooledMost/64 {
+		rd.args = nil
+	}
 }
 
 // makeRoom moves what is left to the front of the buffer, or of a larger one.
 func (rd *reader) makeRoom() error {
 	to := rd.buf
 	if rd.r < len(rd.buf)/2 {
-		size := min(2*len(rd.buf), rd.bytes+inlineBytes)
-		if size <= len(rd.buf) {
+		least := min(2*len(rd.buf), rd.bytes+inlineBytes)
+		if least <= len(rd.buf) {
 			return protocolError("too big command")
 		}
+		size := max(least, min(rd.usual, rd.bytes+inlineBytes))
 		if !rd.take(size) {
-			return errBudget
+			if size == least || !rd.take(least) {
+				return errBudget
+			}
+			size = least
 		}
+		to = pooled(size)
 		rd.give(rd.held)
-		rd.held, to = size, make([]byte, size)
+		rd.held = size
 	}
 	copy(to, rd.buf[rd.r:rd.w])
 	for i := range rd.args {
@@ -235,6 +270,9 @@ func (rd *reader) makeRoom() error {
 		rd.args[i].End -= uint32(rd.r)
 	}
 	rd.pos -= rd.r
+	if len(to) != len(rd.buf) {
+		pool(rd.buf)
+	}
 	rd.buf, rd.r, rd.w = to, 0, rd.w-rd.r
 	return nil
 }
