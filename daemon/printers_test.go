@@ -27,6 +27,7 @@ var printers = map[string]string{
 	"internal/download/script/child/child.go: os.Stderr":        "a pipe to the worker",
 	"internal/crawl/charset/train/main.go: os.Stdout":           "a program for developers; prints numbers",
 	"internal/crawl/charset/train/main.go: os.Stderr":           "a program for developers; prints numbers",
+	"internal/program/command/reader.go: os.Stdout":             "asks for its name",
 	"internal/program/service/command.go: terminal.Stream":      "journalctl, which escapes what is not printable itself",
 	"urifilter/internal/filter/reader_unix.go: terminal.Stream": "asks whether anybody reads, and writes nothing",
 	"internal/program/terminal/terminal.go: escape":             "the one place that moves the cursor",

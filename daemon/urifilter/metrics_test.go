@@ -65,7 +65,7 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 	p.MustPost("/api/v1/filter", processtest.List(t, "c"), 200)
 	p.MustPost("/api/v1/filter", `{"filter":"nope","items":[]}`, 404)
 	p.MustPost("/api/v1/filters/uri/writeback", "", 200)
-	onRedis := processtest.Start(t, t.TempDir(), append(append(processtest.OnRedis(redis.Addr), "URIFILTER_REDIS_MIRROR_BYTES=4MiB"), processtest.OnMySQL(t, mysqltest.Start(t))...))
+	onRedis := processtest.Start(t, t.TempDir(), append(append(processtest.OnRedis(redis.Addr), "URIFILTER_REDIS_MIRROR_BYTES=4MiB", "URIFILTER_RESP_LISTEN=127.0.0.1:0"), processtest.OnMySQL(t, mysqltest.Start(t))...))
 
 	if code, _, errOut := cli(t, nil, "", "filters", "create", "news", "--kind", "timing", "--server", p.Addr); code != 0 {
 		t.Fatal(errOut)

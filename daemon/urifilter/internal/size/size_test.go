@@ -20,7 +20,7 @@ func ask(t *testing.T, args ...string) (code int, out, errOut string) {
 func TestSizeOfEachKind(t *testing.T) {
 	code, out, errOut := ask(t, "--items", "15e4", "--json", "--temp-dir", t.TempDir())
 	var plans []sizing.Plan
-	if err := json.Unmarshal([]byte(out), &plans); code != 0 || err != nil || len(plans) != 4 {
+	if err := json.Unmarshal([]byte(out), &plans); code != 0 || err != nil || len(plans) != 5 {
 		t.Fatalf("got %d, %v, %d plans, %s", code, err, len(plans), errOut)
 	}
 	for _, p := range plans {
