@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
@@ -146,21 +145,15 @@ func bfReserve(c *conn, args []scan.Span) {
 const fullText = "ERR non scaling filter is full"
 
 func bfAdd(c *conn, key []byte, at []scan.Span) {
-	before := len(c.wr.out)
-	if c.addMaking(key, at, bf(), bfParameters()) {
+	switch err := c.tryAdd(key, at, bf(), bfParameters()); {
+	case errors.Is(err, engine.ErrFull):
+		c.wr.fail(fullText)
+	case err != nil:
+		c.error(err)
+	default:
 		for _, is := range c.work.Fresh {
 			c.wr.bool(is)
 		}
-		return
-	}
-	c.sayFull(before)
-}
-
-// sayFull says that a filter is full as RedisBloom does.
-func (c *conn) sayFull(before int) {
-	if strings.HasPrefix(string(c.wr.out[before:]), "-ERR "+problem.FilterFull) {
-		c.wr.out = c.wr.out[:before]
-		c.wr.fail(fullText)
 	}
 }
 
@@ -171,16 +164,7 @@ func bfMAdd(c *conn, args []scan.Span) {
 // bfAddAll adds items, and answers an array. If the filter is too full for all of them, they are
 // added one by one, and the array ends with the error of the first that is refused.
 func (c *conn) bfAddAll(key []byte, at []scan.Span, with parameters) {
-	var err error
-	if with == nil {
-		err = c.tryJudge(batch.Add, key, at, bf())
-	} else if err = c.tryJudge(batch.Add, key, at, bf()); isUnknown(err) {
-		if !c.create(string(key), configs.CommandsBF, with, true) {
-			return
-		}
-		err = c.tryJudge(batch.Add, key, at, bf())
-	}
-	switch {
+	switch err := c.tryAdd(key, at, bf(), with); {
 	case err == nil:
 		c.wr.array(len(at))
 		for _, is := range c.work.Fresh {

@@ -354,7 +354,10 @@ var errWrongType = errors.New("WRONGTYPE Operation against a key holding the wro
 
 // error answers an error of the inner packages.
 func (c *conn) error(err error) {
-	if errors.Is(err, errWrongType) {
+	switch {
+	case errors.Is(err, errAnswered):
+		return
+	case errors.Is(err, errWrongType):
 		c.wr.fail(errWrongType.Error())
 		return
 	}

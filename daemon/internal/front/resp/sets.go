@@ -18,15 +18,25 @@ func isUnknown(err error) bool {
 	return errors.As(err, &unknown)
 }
 
-// addMaking judges items that are added, and first makes the filter if there is none.
-func (c *conn) addMaking(key []byte, at []scan.Span, how terms, with parameters) bool {
+// errAnswered is for a command that has its answer already.
+var errAnswered = errors.New("answered")
+
+// tryAdd judges items that are added. If there is no such filter it makes one with these
+// parameters, unless they are nil.
+func (c *conn) tryAdd(key []byte, at []scan.Span, how terms, with parameters) error {
 	err := c.tryJudge(batch.Add, key, at, how)
-	if isUnknown(err) {
-		if !c.create(string(key), how.family, with, true) {
-			return false
-		}
-		err = c.tryJudge(batch.Add, key, at, how)
+	if with == nil || !isUnknown(err) {
+		return err
 	}
+	if !c.create(string(key), how.family, with, true) {
+		return errAnswered
+	}
+	return c.tryJudge(batch.Add, key, at, how)
+}
+
+// add is tryAdd for a set, and answers errors.
+func (c *conn) add(key []byte, at []scan.Span) bool {
+	err := c.tryAdd(key, at, set(), parameters{})
 	if err != nil {
 		c.error(err)
 	}
@@ -34,7 +44,7 @@ func (c *conn) addMaking(key []byte, at []scan.Span, how terms, with parameters)
 }
 
 func sAddEach(c *conn, key []byte, at []scan.Span) {
-	if c.addMaking(key, at, set(), nil) {
+	if c.add(key, at) {
 		for _, is := range c.work.Fresh {
 			c.wr.bit(is)
 		}
@@ -42,7 +52,7 @@ func sAddEach(c *conn, key []byte, at []scan.Span) {
 }
 
 func sAdd(c *conn, args []scan.Span) {
-	if c.addMaking(c.rd.arg(args[0]), args[1:], set(), nil) {
+	if c.add(c.rd.arg(args[0]), args[1:]) {
 		c.wr.integer(int64(c.work.Changed))
 	}
 }
