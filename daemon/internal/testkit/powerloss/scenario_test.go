@@ -387,10 +387,12 @@ func (r *run) merge(set engine.Set, s step) {
 	keys := r.keys(set, s.n)
 	other.AddAsItWas(keys, make([]bool, len(keys)))
 	r.log.Note(tried{s.name, keys})
-	last := h.Stripes() - 1 // each layer is one stripe
-	if bits.MergeStripe(context.Background(), last, other.Stripe(last, make([]byte, bloom.StripeBytes))) == nil {
-		r.log.Note(merged{s.name, keys})
+	for i := range h.Stripes() {
+		if bits.MergeStripe(context.Background(), i, other.Stripe(i, make([]byte, bloom.StripeBytes))) != nil {
+			return
+		}
 	}
+	r.log.Note(merged{s.name, keys})
 }
 
 // merged notes keys that are durable after Commit.
