@@ -16,15 +16,8 @@ type Bitmap mg.Namespace
 // Init creates the bit-maps that are missing in the store or the archive of the filter hosts; existing ones stay.
 //
 //	go tool mage bitmap:init
-func (Bitmap) Init(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapInit(ctx) })
+func (Bitmap) Init(ctx context.Context, change *string) error {
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error { return t.BitmapInit(ctx) })
 }
 
 // Update writes the bit-maps back to the archive now.
@@ -34,13 +27,9 @@ func (Bitmap) Init(
 func (Bitmap) Update(
 	ctx context.Context,
 	filters *string, // only these filters, comma-separated
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	change *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapUpdate(ctx, valueOr(filters, "")) })
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error { return t.BitmapUpdate(ctx, valueOr(filters, "")) })
 }
 
 // Restore merges the archive's bit-maps into the stores; what they already remember stays.
@@ -51,13 +40,9 @@ func (Bitmap) Restore(
 	ctx context.Context,
 	filters *string, // only these filters, comma-separated
 	version *string, // this version in place of the newest, as `urifilter bitmap list` shows it
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	change *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error {
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error {
 		return t.BitmapRestore(ctx, valueOr(filters, ""), valueOr(version, ""))
 	})
 }
@@ -65,40 +50,20 @@ func (Bitmap) Restore(
 // Status shows what the store and the archive hold for each filter, and how old it is.
 //
 //	go tool mage bitmap:status
-func (Bitmap) Status(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BitmapStatus(ctx) })
+func (Bitmap) Status(ctx context.Context, look *string) error {
+	return with(look, provision.Options{}, func(t *provision.Toolkit) error { return t.BitmapStatus(ctx) })
 }
 
 // WritebackStart sets up the monthly writeback to the archive, and says when it runs next.
 //
 //	go tool mage bitmap:writebackStart
-func (Bitmap) WritebackStart(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.WritebackStart(ctx) })
+func (Bitmap) WritebackStart(ctx context.Context, change *string) error {
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error { return t.WritebackStart(ctx) })
 }
 
 // WritebackStop removes the monthly writeback.
 //
 //	go tool mage bitmap:writebackStop
-func (Bitmap) WritebackStop(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.WritebackStop(ctx) })
+func (Bitmap) WritebackStop(ctx context.Context, change *string) error {
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error { return t.WritebackStop(ctx) })
 }

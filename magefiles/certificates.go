@@ -18,13 +18,9 @@ type Certificates mg.Namespace
 //	go tool mage certificates:renew
 func (Certificates) Renew(
 	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
 	keepGoing *bool, // go on with other hosts after one has failed
 	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	change *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.RenewCertificates(ctx) })
+	return with(change, provision.Options{KeepGoing: valueOr(keepGoing, false), Parallel: valueOr(parallel, 0)}, func(t *provision.Toolkit) error { return t.RenewCertificates(ctx) })
 }

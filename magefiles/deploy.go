@@ -23,17 +23,10 @@ import (
 // another run, 130 interrupted.
 func Deploy(
 	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
 	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	roll *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Deploy(ctx) })
+	return with(roll, provision.Options{Binary: valueOr(binary, "")}, func(t *provision.Toolkit) error { return t.Deploy(ctx) })
 }
 
 // Plan shows what deploy would change, including file differences, and changes nothing.
@@ -42,12 +35,9 @@ func Deploy(
 //	go tool mage plan -exitCode   # exits with 5 when something would change
 func Plan(
 	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
 	exitCode *bool, // exit with 5 when something would change
 	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64, {program} for its name
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	look *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, exitCode: exitCode, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Plan(ctx) })
+	return with(look, provision.Options{ExitCode: valueOr(exitCode, false), Binary: valueOr(binary, "")}, func(t *provision.Toolkit) error { return t.Plan(ctx) })
 }

@@ -17,7 +17,8 @@ import (
 //
 // CALLERS OF THE DAEMONS NOTICE IT. Each run creates its own filter, and drops it at the end; -filter=NAME
 // uses an existing one, which keeps the items. With -rate, latencies count from when batches were due; otherwise
-// they are corrected for coordinated omission; see docs/laboratory.md. It exits with 1 when batches failed.
+// they are corrected for coordinated omission; see docs/laboratory.md. -json has all measurements.
+// It exits with 1 when batches failed.
 func BenchLoad(
 	ctx context.Context,
 	connections *int, // each sends one batch at a time; 4 if not given
@@ -27,14 +28,11 @@ func BenchLoad(
 	duration *time.Duration, // per host; 10s if not given
 	protocol *string, // json, text or ndjson
 	filter *string, // use this filter, and leave the items in it
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines, with all measurements
-	v *bool, // show what commands wrote
+	look *string,
 ) error {
 	l := bench.Load{
 		Connections: valueOr(connections, 0), Batch: valueOr(batch, 0), Duplicates: duplicates, Rate: valueOr(rate, ""),
 		Duration: valueOr(duration, 0), Protocol: valueOr(protocol, ""), Filter: valueOr(filter, ""),
 	}
-	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.BenchLoad(ctx, l) })
+	return with(look, provision.Options{}, func(t *provision.Toolkit) error { return t.BenchLoad(ctx, l) })
 }

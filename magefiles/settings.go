@@ -16,47 +16,23 @@ type Settings mg.Namespace
 // Check validates the settings of every host without connecting to any, and shows them with secrets hidden.
 //
 //	go tool mage settings:check
-func (Settings) Check(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-) error {
-	return with(flags{hosts: hosts, inventory: inventory}, func(t *provision.Toolkit) error { return t.SettingsCheck(ctx) })
+func (Settings) Check(ctx context.Context, at *string) error {
+	return with(at, provision.Options{}, func(t *provision.Toolkit) error { return t.SettingsCheck(ctx) })
 }
 
 // Push writes settings and tokens to the hosts, and restarts or reloads the affected daemons, one host at a time.
 //
 //	go tool mage settings:push -dryRun
 //	go tool mage settings:push
-func (Settings) Push(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.SettingsPush(ctx) })
+func (Settings) Push(ctx context.Context, roll *string) error {
+	return with(roll, provision.Options{}, func(t *provision.Toolkit) error { return t.SettingsPush(ctx) })
 }
 
 // Update checks the settings, then pushes them.
 //
 //	go tool mage settings:update
-func (Settings) Update(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.SettingsUpdate(ctx) })
+func (Settings) Update(ctx context.Context, roll *string) error {
+	return with(roll, provision.Options{}, func(t *provision.Toolkit) error { return t.SettingsUpdate(ctx) })
 }
 
 // Token makes a token for a caller, shows it once, and adds its digest to the tokens file.
@@ -72,5 +48,5 @@ func (Settings) Token(
 	replace *bool, // give an existing name a new secret
 	inventory *string, // the inventory in place of configs/hosts.yaml
 ) error {
-	return coded(provision.MakeToken(flags{inventory: inventory, program: valueOr(program, "")}.options(), valueOr(name, ""), valueOr(scopes, ""), valueOr(replace, false)))
+	return coded(provision.MakeToken(provision.Options{Inventory: valueOr(inventory, ""), Program: valueOr(program, "")}, valueOr(name, ""), valueOr(scopes, ""), valueOr(replace, false)))
 }

@@ -20,21 +20,15 @@ type Ssh mg.Namespace
 func (Ssh) Setup(
 	ctx context.Context,
 	fingerprint *string, // trust these fingerprints without asking, comma-separated
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
 	yes *bool, // answer every question with yes
+	at *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, yes: yes}, func(t *provision.Toolkit) error { return t.SSHSetup(ctx, valueOr(fingerprint, "")) })
+	return with(at, provision.Options{Yes: valueOr(yes, false)}, func(t *provision.Toolkit) error { return t.SSHSetup(ctx, valueOr(fingerprint, "")) })
 }
 
 // Check logs in to each host and shows its system, disks and clock, and how you become root on it.
 //
 //	go tool mage ssh:check
-func (Ssh) Check(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, verbose: v}, func(t *provision.Toolkit) error { return t.SSHCheck(ctx) })
+func (Ssh) Check(ctx context.Context, see *string) error {
+	return with(see, provision.Options{}, func(t *provision.Toolkit) error { return t.SSHCheck(ctx) })
 }

@@ -7,6 +7,8 @@ package main
 
 import (
 	"context"
+	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/magefile/mage/mg"
 
+	"github.com/cr-clawer/urifilter/magefiles/calls"
 	"github.com/cr-clawer/urifilter/magefiles/chores"
 	"github.com/cr-clawer/urifilter/provision"
 	"github.com/cr-clawer/urifilter/provision/fleet"
@@ -55,22 +58,39 @@ var Aliases = map[string]interface{}{
 	"update":                          Settings.Update,
 }
 
-// flags are those that targets have in common; nil means not given.
-type flags struct {
-	hosts, inventory, binary                                *string
-	dryRun, exitCode, json, verbose, yes, resume, keepGoing *bool
-	parallel                                                *int
-	program                                                 string // of the target; "": the filter
+// sources are what mage compiles this program from; the reader of calls finds the targets and their flags in them.
+//
+//go:embed *.go
+var sources embed.FS
+
+// init reads the command line before mage does, which knows no shared flags.
+func init() {
+	words, help, err := calls.Compiled(sources, os.Args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(2)
+	}
+	if help != "" {
+		fmt.Print(help)
+		os.Exit(0)
+	}
+	os.Args = words
 }
 
-func (f flags) options() provision.Options {
-	return provision.Options{
-		Hosts: valueOr(f.hosts, ""), Inventory: valueOr(f.inventory, ""), Binary: valueOr(f.binary, ""),
-		DryRun: valueOr(f.dryRun, false), ExitCode: valueOr(f.exitCode, false), JSON: valueOr(f.json, false),
-		Verbose: valueOr(f.verbose, mg.Verbose()), Yes: valueOr(f.yes, false), Resume: valueOr(f.resume, false),
-		KeepGoing: valueOr(f.keepGoing, false), Parallel: valueOr(f.parallel, 0), Build: build, Revision: repo().Revision(),
-		Program: f.program,
+// options adds the shared flags of a call to a target's own; they have the names of fields, in other case.
+func options(shared *string, own provision.Options) (provision.Options, error) {
+	var given struct {
+		provision.Options
+		V *bool
 	}
+	given.Options = own
+	given.Verbose, given.Build, given.Revision = mg.Verbose(), build, repo().Revision()
+	if shared == nil {
+		return given.Options, nil
+	}
+	err := json.Unmarshal([]byte(*shared), &given)
+	given.Verbose = valueOr(given.V, given.Verbose)
+	return given.Options, err
 }
 
 // build compiles the program for servers from the sources here.
@@ -84,8 +104,12 @@ func build(ctx context.Context, p program.Program, arch string) (release.Built, 
 }
 
 // with opens the toolkit, calls do with it, and turns the error into an exit code.
-func with(f flags, do func(*provision.Toolkit) error) error {
-	toolkit, err := provision.Open(f.options())
+func with(shared *string, own provision.Options, do func(*provision.Toolkit) error) error {
+	all, err := options(shared, own)
+	if err != nil {
+		return coded(err)
+	}
+	toolkit, err := provision.Open(all)
 	if err != nil {
 		return coded(err)
 	}

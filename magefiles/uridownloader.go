@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision"
 )
 
-const downloaderProgram = "uridownloader"
+var ofDownloader = provision.Options{Program: "uridownloader"}
 
 // Uridownloader is the daemon on the downloader hosts.
 type Uridownloader mg.Namespace
@@ -21,59 +21,31 @@ type Uridownloader mg.Namespace
 //	go tool mage downloader:get -binary=uridownloader-linux-{arch}
 func (Uridownloader) Get(
 	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
 	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	change *string,
 ) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Get(ctx) })
+	return with(change, provision.Options{Program: "uridownloader", Binary: valueOr(binary, "")}, func(t *provision.Toolkit) error { return t.Get(ctx) })
 }
 
 // Start starts the daemons that are not running, and checks them.
 //
 //	go tool mage downloader:start -hosts=down1
-func (Uridownloader) Start(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Start(ctx) })
+func (Uridownloader) Start(ctx context.Context, change *string) error {
+	return with(change, ofDownloader, func(t *provision.Toolkit) error { return t.Start(ctx) })
 }
 
 // Stop stops the daemons and closes their ports; downloads in progress are finished or given back.
 //
 //	go tool mage downloader:stop -hosts=down1
-func (Uridownloader) Stop(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Stop(ctx) })
+func (Uridownloader) Stop(ctx context.Context, change *string) error {
+	return with(change, ofDownloader, func(t *provision.Toolkit) error { return t.Stop(ctx) })
 }
 
 // Restart restarts the daemons one host at a time; callers wait meanwhile, and downloads go on afterwards.
 //
 //	go tool mage downloader:restart
-func (Uridownloader) Restart(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Restart(ctx) })
+func (Uridownloader) Restart(ctx context.Context, roll *string) error {
+	return with(roll, ofDownloader, func(t *provision.Toolkit) error { return t.Restart(ctx) })
 }
 
 // Status shows on each host whether the daemon runs and is ready, its release, and since when.
@@ -82,14 +54,8 @@ func (Uridownloader) Restart(
 //	go tool mage downloader:status -json
 //
 // It exits with 1 when a daemon is not ready, and with 3 when a host is not reached.
-func (Uridownloader) Status(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Status(ctx) })
+func (Uridownloader) Status(ctx context.Context, look *string) error {
+	return with(look, ofDownloader, func(t *provision.Toolkit) error { return t.Status(ctx) })
 }
 
 // Logs shows the last lines of the daemons' journals.
@@ -102,12 +68,9 @@ func (Uridownloader) Logs(
 	lines *int, // how many per host
 	since *string, // not before this time, in a form that journalctl accepts
 	follow *bool, // keep showing what they write, until Ctrl-C
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	look *string,
 ) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error {
+	return with(look, ofDownloader, func(t *provision.Toolkit) error {
 		return t.Logs(ctx, valueOr(lines, 50), valueOr(since, ""), valueOr(follow, false))
 	})
 }
@@ -115,14 +78,8 @@ func (Uridownloader) Logs(
 // Releases lists the releases on each host; * marks the current one.
 //
 //	go tool mage downloader:releases
-func (Uridownloader) Releases(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Releases(ctx) })
+func (Uridownloader) Releases(ctx context.Context, look *string) error {
+	return with(look, ofDownloader, func(t *provision.Toolkit) error { return t.Releases(ctx) })
 }
 
 // Rollback returns to the last healthy release, or to the one given, and restarts one host at a time.
@@ -132,14 +89,7 @@ func (Uridownloader) Releases(
 func (Uridownloader) Rollback(
 	ctx context.Context,
 	version *string, // this release: its id or the beginning of its id
-	hosts *string, // only these hosts: names, patterns, role:downloader, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	roll *string,
 ) error {
-	return with(flags{program: downloaderProgram, hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Rollback(ctx, valueOr(version, "")) })
+	return with(roll, ofDownloader, func(t *provision.Toolkit) error { return t.Rollback(ctx, valueOr(version, "")) })
 }

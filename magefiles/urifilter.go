@@ -19,59 +19,31 @@ type Urifilter mg.Namespace
 //	go tool mage urifilter:get -binary=urifilter-linux-{arch}
 func (Urifilter) Get(
 	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
 	binary *string, // push this program instead of building one; {arch} stands for amd64 or arm64
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	change *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, binary: binary, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Get(ctx) })
+	return with(change, provision.Options{Binary: valueOr(binary, "")}, func(t *provision.Toolkit) error { return t.Get(ctx) })
 }
 
 // Start starts the daemons that are not running, and checks them with a real request.
 //
 //	go tool mage urifilter:start -hosts=web1
-func (Urifilter) Start(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Start(ctx) })
+func (Urifilter) Start(ctx context.Context, change *string) error {
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error { return t.Start(ctx) })
 }
 
 // Stop stops the daemons and closes their ports; what they remember stays.
 //
 //	go tool mage urifilter:stop -hosts=web1
-func (Urifilter) Stop(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Stop(ctx) })
+func (Urifilter) Stop(ctx context.Context, change *string) error {
+	return with(change, provision.Options{}, func(t *provision.Toolkit) error { return t.Stop(ctx) })
 }
 
 // Restart restarts the daemons one host at a time; callers wait meanwhile, and none is refused.
 //
 //	go tool mage urifilter:restart
-func (Urifilter) Restart(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Restart(ctx) })
+func (Urifilter) Restart(ctx context.Context, roll *string) error {
+	return with(roll, provision.Options{}, func(t *provision.Toolkit) error { return t.Restart(ctx) })
 }
 
 // Status shows on each host whether the daemon runs and is ready, its release, and since when.
@@ -80,14 +52,8 @@ func (Urifilter) Restart(
 //	go tool mage urifilter:status -json
 //
 // It exits with 1 when a daemon is not ready, and with 3 when a host is not reached.
-func (Urifilter) Status(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Status(ctx) })
+func (Urifilter) Status(ctx context.Context, look *string) error {
+	return with(look, provision.Options{}, func(t *provision.Toolkit) error { return t.Status(ctx) })
 }
 
 // Logs shows the last lines of the daemons' journals.
@@ -100,12 +66,9 @@ func (Urifilter) Logs(
 	lines *int, // how many per host
 	since *string, // not before this time, in a form that journalctl accepts
 	follow *bool, // keep showing what they write, until Ctrl-C
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	look *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error {
+	return with(look, provision.Options{}, func(t *provision.Toolkit) error {
 		return t.Logs(ctx, valueOr(lines, 50), valueOr(since, ""), valueOr(follow, false))
 	})
 }
@@ -113,14 +76,8 @@ func (Urifilter) Logs(
 // Releases lists the releases on each host; * marks the current one.
 //
 //	go tool mage urifilter:releases
-func (Urifilter) Releases(
-	ctx context.Context,
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
-) error {
-	return with(flags{hosts: hosts, inventory: inventory, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Releases(ctx) })
+func (Urifilter) Releases(ctx context.Context, look *string) error {
+	return with(look, provision.Options{}, func(t *provision.Toolkit) error { return t.Releases(ctx) })
 }
 
 // Rollback returns to the last healthy release, or to the one given, and restarts one host at a time.
@@ -130,14 +87,7 @@ func (Urifilter) Releases(
 func (Urifilter) Rollback(
 	ctx context.Context,
 	version *string, // this release: its id or the beginning of its id
-	hosts *string, // only these hosts: names, patterns, role:filter, comma-separated
-	inventory *string, // the inventory in place of configs/hosts.yaml
-	dryRun *bool, // show what would change, and change nothing
-	resume *bool, // continue with the hosts that the last run did not finish
-	keepGoing *bool, // go on with other hosts after one has failed
-	parallel *int, // how many hosts to work on at once
-	json *bool, // write JSON lines
-	v *bool, // show what commands wrote
+	roll *string,
 ) error {
-	return with(flags{hosts: hosts, inventory: inventory, dryRun: dryRun, resume: resume, keepGoing: keepGoing, parallel: parallel, json: json, verbose: v}, func(t *provision.Toolkit) error { return t.Rollback(ctx, valueOr(version, "")) })
+	return with(roll, provision.Options{}, func(t *provision.Toolkit) error { return t.Rollback(ctx, valueOr(version, "")) })
 }

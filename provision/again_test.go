@@ -32,7 +32,7 @@ func TestResumableTargetsAreThoseOfMage(t *testing.T) {
 			continue
 		}
 		for _, m := range target.FindAllStringSubmatch(string(text), -1) {
-			if !strings.Contains(m[3], "resume *bool") {
+			if !strings.Contains(m[3], "roll *string") { // the shared flags with -resume
 				continue
 			}
 			command := strings.ToLower(m[2])

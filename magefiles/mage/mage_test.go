@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"github.com/magefile/mage/mage"
+
+	"github.com/cr-clawer/urifilter/magefiles/calls"
 )
 
 // ours returns a function that gives the targets of this repository.
-func ours(t *testing.T) func(string) (*targets, error) {
+func ours(t *testing.T) func(string) (*calls.Targets, []string, error) {
 	t.Helper()
-	all, err := magefiles("../..")
+	all, files, err := magefiles("../..")
 	if err != nil || all == nil {
 		t.Fatalf("%v, %v", all, err)
 	}
-	return func(string) (*targets, error) { return all, nil }
+	return func(string) (*calls.Targets, []string, error) { return all, files, nil }
 }
 
 func TestCallsAreGivenAsMageReadsThem(t *testing.T) {
@@ -45,8 +47,12 @@ func TestCallsAreGivenAsMageReadsThem(t *testing.T) {
 		"":                                  "",
 		"-compile out":                      "-compile out",
 	} {
-		got, err := rewrite(strings.Fields(call), read)
-		if err != nil || strings.Join(got, " ") != want {
+		words, help, err := rewrite(strings.Fields(call), read)
+		got := strings.Join(words, " ")
+		if _, usage, asked := strings.Cut(help, "Usage:\n\n\tgo tool mage "); asked {
+			got = "-h " + strings.Fields(usage)[0]
+		}
+		if err != nil || got != want {
 			t.Errorf("%q: got %q, %v, want %q", call, got, err, want)
 		}
 	}
@@ -69,7 +75,7 @@ func TestRefusedCallsSayWhatToType(t *testing.T) {
 		"deploy web1":                    {"hint: if it is a host: go tool mage deploy -hosts=web1"},
 		"deploy -dryRun true":            {"-dryRun=true"},
 		"deploy -inventry=f":             {"deploy has no flag -inventry\nhint: did you mean -inventory?"},
-		"deploy -follow":                 {"deploy has no flag -follow\nhint: it takes -hosts "},
+		"deploy -follow":                 {"deploy has no flag -follow\nhint: it takes -binary -hosts "},
 		"deploy -inventory":              {"-inventory of deploy wants a value: -inventory=<string>", "in place of configs/hosts.yaml"},
 		"deploy -inventory -dryRun":      {"-inventory of deploy wants a value"},
 		"deploy -parallel=many":          {"-parallel=many of deploy: want a whole number", "how many hosts"},
@@ -80,7 +86,7 @@ func TestRefusedCallsSayWhatToType(t *testing.T) {
 		"-dryRun deploy":                 {"-dryRun stands before the target\nhint: the target first, then its flags: go tool mage deploy -dryRun"},
 		"sandbox:status -hosts=a":        {"sandbox:status has no flag -hosts\nhint: go tool mage -h sandbox:status"},
 	} {
-		got, err := rewrite(strings.Fields(call), read)
+		got, _, err := rewrite(strings.Fields(call), read)
 		if err == nil {
 			t.Errorf("%q: taken as %q", call, got)
 			continue
@@ -98,11 +104,11 @@ func TestOtherCallsAreLeftToMage(t *testing.T) {
 	t.Parallel()
 	read := ours(t)
 	for _, call := range []string{"-nonsense", "-t soon deploy", "-h deploy plan", "-clean -l"} {
-		if got, err := rewrite(strings.Fields(call), read); err != nil || strings.Join(got, " ") != call {
+		if got, help, err := rewrite(strings.Fields(call), read); help != "" || err != nil || strings.Join(got, " ") != call {
 			t.Errorf("%q: got %q, %v", call, got, err)
 		}
 	}
-	none, err := magefiles(t.TempDir())
+	none, _, err := magefiles(t.TempDir())
 	if none != nil || err != nil {
 		t.Errorf("an empty folder: %v, %v", none, err)
 	}
@@ -111,20 +117,20 @@ func TestOtherCallsAreLeftToMage(t *testing.T) {
 // The first compilation takes minutes and is announced; later calls do not compile.
 func TestTheFirstCompilationIsTold(t *testing.T) {
 	t.Parallel()
-	all, err := ours(t)("")
+	_, files, err := ours(t)("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	call := mage.Invocation{CacheDir: t.TempDir()}
 	said := func() string {
 		var out strings.Builder
-		sayBuilding(&out, call, all)
+		sayBuilding(&out, call, files)
 		return out.String()
 	}
 	if got := said(); !strings.HasPrefix(got, "compiling the targets") || strings.Count(got, "\n") != 1 {
 		t.Errorf("first: %q", got)
 	}
-	program, err := mage.ExeName("go", call.CacheDir, all.files)
+	program, err := mage.ExeName("go", call.CacheDir, files)
 	if err != nil {
 		t.Fatal(err)
 	}

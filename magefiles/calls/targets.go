@@ -1,8 +1,13 @@
-package main
+// Package calls reads calls of mage's targets as people write them (--inventory=F, -inventory F, -dry-run), and says
+// of a wrong one what to type. Targets and flags are those of the magefiles; none is listed here but the flags that
+// targets share.
+package calls
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +17,38 @@ import (
 	"github.com/magefile/mage/parse"
 )
 
-// targets are those of the magefiles.
-type targets struct {
+// Targets are those of the magefiles.
+type Targets struct {
 	funcs   parse.Functions
 	aliases map[string]*parse.Function
-	files   []string // of the magefiles
+	// parameter is that which a target has in place of its shared flags
+	parameter map[*parse.Function]string
+}
+
+// Parse reads the targets from the magefiles in a folder, and returns the paths of these; nil if there are none.
+func Parse(dir string) (*Targets, []string, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(paths) == 0 {
+		return nil, nil, err
+	}
+	var files []string
+	paths = slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })
+	for _, p := range paths {
+		files = append(files, filepath.Base(p))
+	}
+	info, err := parse.PrimaryPackage("go", dir, files, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &Targets{info.Funcs, info.Aliases, map[*parse.Function]string{}}
+	for _, f := range t.funcs {
+		t.expand(f)
+	}
+	return t, paths, nil
 }
 
 // find returns the target with a name, in upper or lower case.
-func (t *targets) find(name string) (*parse.Function, error) {
+func (t *Targets) find(name string) (*parse.Function, error) {
 	for alias, f := range t.aliases {
 		if strings.EqualFold(alias, name) {
 			return f, nil
@@ -31,7 +59,7 @@ func (t *targets) find(name string) (*parse.Function, error) {
 		if strings.EqualFold(f.TargetName(), name) {
 			return f, nil
 		}
-		names = append(names, t.shown(f))
+		names = append(names, shown(f))
 	}
 	for alias := range t.aliases {
 		names = append(names, alias)
@@ -47,10 +75,10 @@ func (t *targets) find(name string) (*parse.Function, error) {
 
 // havingWord returns the targets of which a word is one part: those of a namespace, or the same verb in
 // several, such as status.
-func (t *targets) havingWord(word string) []string {
+func (t *Targets) havingWord(word string) []string {
 	var having []string
 	for _, f := range t.funcs {
-		name := t.shown(f)
+		name := shown(f)
 		if parts := strings.Split(name, ":"); len(parts) > 1 && slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, word) }) {
 			having = append(having, name)
 		}
@@ -68,7 +96,7 @@ func orList(words []string) string {
 }
 
 // shown returns a target's name as mage lists it: bitmap:writebackStart.
-func (t *targets) shown(f *parse.Function) string {
+func shown(f *parse.Function) string {
 	parts := strings.Split(f.TargetName(), ":")
 	for i, p := range parts {
 		runes := []rune(p)
@@ -83,39 +111,55 @@ func (t *targets) shown(f *parse.Function) string {
 	return strings.Join(parts, ":")
 }
 
-// read checks targets with their arguments and flags, and returns them in the form that mage
-// reads. help means that -h stands among the flags of a target, which is then the only word.
-func (t *targets) read(args []string) (words []string, help bool, err error) {
+// Read checks targets with their arguments and flags, and returns them in the form that mage reads, shared flags
+// packed or not; or, if -h stands among the flags of a target, its help.
+func (t *Targets) Read(args []string, program string, packed bool) (words []string, help string, err error) {
 	var before *parse.Function
 	for len(args) > 0 {
 		f, err := t.find(args[0])
 		if err != nil {
-			return nil, false, t.stray(before, args[0], err)
+			return nil, "", t.stray(before, args[0], err)
 		}
 		words, args = append(words, args[0]), args[1:]
 		for _, want := range f.RequiredArgs() {
 			if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-				return nil, false, fmt.Errorf("%s wants <%s> next\nhint: go tool mage %[1]s <%[2]s>, and flags after it; go tool mage -h %[1]s describes it", t.shown(f), want.Name)
+				return nil, "", fmt.Errorf("%s wants <%s> next\nhint: go tool mage %[1]s <%[2]s>, and flags after it; go tool mage -h %[1]s describes it", shown(f), want.Name)
 			}
 			words, args = append(words, args[0]), args[1:]
 		}
+		given := map[string]any{}
 		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 			if name := strings.TrimLeft(args[0], "-"); name == "h" || name == "help" {
-				return []string{t.shown(f)}, true, nil
+				return nil, t.describe(f, program), nil
 			}
-			word, taken, err := t.flag(f, args)
+			flag, text, taken, err := t.flag(f, args)
 			if err != nil {
-				return nil, false, err
+				return nil, "", err
 			}
-			words, args = append(words, word), args[taken:]
+			value, err := parsed(flag.Type, text)
+			if err != nil {
+				return nil, "", fmt.Errorf("-%s=%s of %s: %w%s", flag.Name, text, shown(f), err, comment(flag))
+			}
+			if args = args[taken:]; packed && slices.Contains(shared[t.parameter[f]], flag) {
+				given[flag.Name] = value
+			} else {
+				words = append(words, "-"+flag.Name+"="+text)
+			}
+		}
+		if len(given) > 0 {
+			all, err := json.Marshal(given)
+			if err != nil {
+				return nil, "", err
+			}
+			words = append(words, "-"+t.parameter[f]+"="+string(all))
 		}
 		before = f
 	}
-	return words, false, nil
+	return words, "", nil
 }
 
 // stray explains a word that stands after a target and is not a target itself.
-func (t *targets) stray(before *parse.Function, word string, err error) error {
+func (t *Targets) stray(before *parse.Function, word string, err error) error {
 	if before == nil {
 		return err
 	}
@@ -123,32 +167,26 @@ func (t *targets) stray(before *parse.Function, word string, err error) error {
 		return fmt.Errorf("%s: there is no such target\nhint: a flag that is on or off has its value behind =, as in -dryRun=%[1]s", word)
 	}
 	if _, takes := flagOf(before, "hosts"); takes && !strings.Contains(err.Error(), "did you mean") {
-		return fmt.Errorf("there is no target %s\nhint: if it is a host: go tool mage %s -hosts=%[1]s", word, t.shown(before))
+		return fmt.Errorf("there is no target %s\nhint: if it is a host: go tool mage %s -hosts=%[1]s", word, shown(before))
 	}
 	return err
 }
 
 // flag reads the first of args; the next one is its value if it is written separately.
-func (t *targets) flag(f *parse.Function, args []string) (word string, taken int, err error) {
+func (t *Targets) flag(f *parse.Function, args []string) (flag parse.Arg, value string, taken int, err error) {
 	name, value, has := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 	flag, found := flagOf(f, name)
-	if !found {
-		return "", 0, t.unknownFlag(f, name)
-	}
-	taken = 1
 	switch {
+	case !found:
+		return flag, "", 0, unknownFlag(f, name)
 	case has:
+		return flag, value, 1, nil
 	case flag.Type == "bool":
-		value = "true"
+		return flag, "true", 1, nil
 	case len(args) > 1 && !strings.HasPrefix(args[1], "-"):
-		value, taken = args[1], 2
-	default:
-		return "", 0, fmt.Errorf("-%s of %s wants a value: -%[1]s=<%[3]s>%[4]s", flag.Name, t.shown(f), flag.Type, comment(flag))
+		return flag, args[1], 2, nil
 	}
-	if err := check(flag.Type, value); err != nil {
-		return "", 0, fmt.Errorf("-%s=%s of %s: %w%s", flag.Name, value, t.shown(f), err, comment(flag))
-	}
-	return "-" + flag.Name + "=" + value, taken, nil
+	return flag, "", 0, fmt.Errorf("-%s of %s wants a value: -%[1]s=<%[3]s>%[4]s", flag.Name, shown(f), flag.Type, comment(flag))
 }
 
 func comment(a parse.Arg) string {
@@ -156,6 +194,20 @@ func comment(a parse.Arg) string {
 		return ""
 	}
 	return "\nhint: -" + a.Name + ": " + a.Comment
+}
+
+// Misplaced explains a flag that stands before the target in a line; it returns nil if no target has it.
+func (t *Targets) Misplaced(name string, line []string) error {
+	if !slices.ContainsFunc(t.funcs, func(f *parse.Function) bool { _, found := flagOf(f, name); return found }) {
+		return nil
+	}
+	target := "TARGET"
+	for _, word := range slices.Backward(line) {
+		if f, err := t.find(word); err == nil {
+			target = shown(f)
+		}
+	}
+	return fmt.Errorf("-%s stands before the target\nhint: the target first, then its flags: go tool mage %s -%[1]s", name, target)
 }
 
 // flagOf returns a target's flag, however its words are joined: dryRun, dry-run, dry_run.
@@ -169,42 +221,44 @@ func flagOf(f *parse.Function, name string) (parse.Arg, bool) {
 	return parse.Arg{}, false
 }
 
-func (t *targets) unknownFlag(f *parse.Function, name string) error {
+func unknownFlag(f *parse.Function, name string) error {
 	var names []string
 	for _, a := range f.OptionalArgs() {
 		names = append(names, "-"+a.Name)
 	}
-	hint := fmt.Sprintf("go tool mage -h %s describes it", t.shown(f))
+	hint := fmt.Sprintf("go tool mage -h %s describes it", shown(f))
 	if len(names) > 0 {
 		hint = "it takes " + strings.Join(names, " ") + "; " + hint
 	}
 	if near := nearest("-"+name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 	}
-	return fmt.Errorf("%s has no flag -%s\nhint: %s", t.shown(f), name, hint)
+	return fmt.Errorf("%s has no flag -%s\nhint: %s", shown(f), name, hint)
 }
 
-// check returns an error if mage cannot read a value.
-func check(kind, value string) error {
+// parsed reads a value as mage does.
+func parsed(kind, text string) (value any, err error) {
+	want := "text"
 	switch kind {
 	case "bool":
-		if _, err := strconv.ParseBool(value); err != nil {
-			return errors.New("want true or false")
-		}
+		want = "true or false"
+		value, err = strconv.ParseBool(text)
 	case "int":
-		if _, err := strconv.Atoi(value); err != nil {
-			return errors.New("want a whole number")
-		}
+		want = "a whole number"
+		value, err = strconv.Atoi(text)
 	case "float64":
-		if _, err := strconv.ParseFloat(value, 64); err != nil {
-			return errors.New("want a number")
-		}
+		want = "a number"
+		value, err = strconv.ParseFloat(text, 64)
 	case "time.Duration":
-		if _, err := time.ParseDuration(value); err != nil {
-			return errors.New("want a time such as 90s or 5m30s")
-		}
+		want = "a time such as 90s or 5m30s"
+		value, err = time.ParseDuration(text)
+	default:
+		value = text
 	}
-	return nil
+	if err != nil {
+		return nil, errors.New("want " + want)
+	}
+	return value, nil
 }
 
 // nearest returns the name that was most likely meant, "" for none.
