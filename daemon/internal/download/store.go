@@ -89,8 +89,9 @@ type Tasks interface {
 	// gives none. It is fair between hosts (see [QueueOf]), whatever the order in which tasks were added: each
 	// task is of a host that has the fewest tasks ready or running, and of its host the one that waits
 	// longest. Where there are more than some dozens of hosts, it looks at a part of them, each time at the next one.
-	// The tasks of a host have the ranks rank, rank+1 and so on, and workers get those of the lowest rank
-	// first. After ttl they can no longer be leased, and the next Sweep makes them waiting again.
+	// The tasks of a host have ranks that rise from rank on, and neighbours may share one: workers, which get the
+	// lowest ranks first, mix the hosts. After ttl tasks can no longer be leased, and the next Sweep makes them
+	// waiting again.
 	HandOut(ctx context.Context, job int64, n int, rank int64, ttl time.Duration) ([]Task, error)
 	// Lease gives a worker ready tasks, by rank, and counts an attempt of each while it runs. It gives no tasks
 	// of jobs that are off, or that need what the worker does not have. The tasks of one call come in order.

@@ -3,6 +3,7 @@ package mongodb
 import (
 	"context"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -56,11 +57,12 @@ func (s *Store) HandOut(ctx context.Context, job int64, n int, rank int64, ttl t
 				nth[d.ID] = given[d.queue()]
 				given[d.queue()]++
 			}
+			// Places with as many binary digits get one rank: a few updates are enough for all of them.
 			for some := range slices.Chunk(chosen, together) {
 				mine, err := s.change(ctx, some, func(now moment) bson.D {
 					return doc("job", job, "state", string(download.Waiting), "not_before", doc("$lte", now.least))
-				}, func(d taskDoc) int { return nth[d.ID] }, func(now moment, nth int) bson.D {
-					return doc("$set", doc("state", string(download.Ready), "rank", rank+int64(nth), "until", now.until(ttl)))
+				}, func(d taskDoc) int { return bits.Len(uint(nth[d.ID])) }, func(now moment, digits int) bson.D {
+					return doc("$set", doc("state", string(download.Ready), "rank", rank+int64(digits), "until", now.until(ttl)))
 				})
 				slices.SortFunc(mine, func(a, b taskDoc) int { return nth[a.ID] - nth[b.ID] })
 				docs = append(docs, mine...)

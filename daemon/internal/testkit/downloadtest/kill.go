@@ -20,7 +20,7 @@ import (
 func Kills(t *testing.T, rounds int, clock *Clock, open func() download.Store, process func(name string) *exec.Cmd) {
 	acknowledged := map[string]string{} // task to "added", "failed OWNER" or "done SHA256"
 	for round := range rounds {
-		after := 1 + (round*800+rand.IntN(800))/rounds
+		after := 1 + (round*400+rand.IntN(400))/rounds
 		lines := victim.KillAfter(t, process(fmt.Sprint("r", round)), after)
 		for _, line := range lines {
 			id, what := said(line)
