@@ -25,6 +25,7 @@ func BenchmarkAdd(b *testing.B) {
 			m.Add(warm, fresh)
 		}
 		var seed uint64
+		ahead := m.Prefetcher()
 		for _, hashed := range []int{len(items), Ahead} {
 			b.Run(fmt.Sprintf("%dM/hashed=%d", capacity/1e6, hashed), func(b *testing.B) {
 				for b.Loop() {
@@ -37,13 +38,70 @@ func BenchmarkAdd(b *testing.B) {
 							at++
 						}
 						if hashed < len(items) {
-							m.Prefetcher().Prefetch(keys[from:at])
+							ahead.Prefetch(keys[from:at])
 						}
 					}
 					m.Add(keys, fresh)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/item")
 			})
+		}
+	}
+}
+
+// BenchmarkGrown measures a batch of 1,000, hashed and prefetched part by part, in a map that has
+// grown tenfold: half of its items are new, the others those of the batch before. It gives the
+// memory of an item, too.
+func BenchmarkGrown(b *testing.B) {
+	for _, capacity := range []uint64{200_000, 2_000_000} {
+		items := make([][]byte, 1000)
+		for i := range items {
+			items[i] = []byte("https://www.example.com/catalogue/item/0123456789abcdef/index.html")
+		}
+		random := rand.New(rand.NewPCG(1, capacity))
+		next := func() { // the first half becomes the second
+			for i := range items[:500] {
+				copy(items[500+i], items[i])
+				copy(items[i][39:], fmt.Sprintf("%016x", random.Uint64()))
+			}
+		}
+		keys, fresh := make([]Hash, 1000), make([]bool, 1000)
+		run := func(b *testing.B, add bool) {
+			g := newGrowing(b, capacity, 1e-4)
+			addRandom(g.Add, random, int(10*capacity), 1000)
+			size := float64(g.Header().Bytes()) / float64(10*capacity)
+			layers := g.Header().Layers
+			b.ResetTimer()
+			b.StopTimer()
+			for range b.N {
+				next()
+				if !add {
+					for i := range keys {
+						keys[i] = Sum(42, items[i])
+					}
+					g.Add(keys[500:], fresh[500:])
+				}
+				b.StartTimer()
+				ahead := g.Prefetcher()
+				for from := 0; from < len(items); from += Ahead {
+					for i := from; i < from+Ahead; i++ {
+						keys[i] = Sum(42, items[i])
+					}
+					ahead.Prefetch(keys[from : from+Ahead])
+				}
+				if add {
+					g.Add(keys, fresh)
+				} else {
+					g.Has(keys, fresh)
+				}
+				b.StopTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/item")
+			b.ReportMetric(size, "bytes/item")
+			b.ReportMetric(float64(layers), "layers")
+		}
+		for _, add := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%dk/add=%v", capacity/1000, add), func(b *testing.B) { run(b, add) })
 		}
 	}
 }

@@ -131,33 +131,47 @@ func (g *Growing) OnGrow(f func(layers int)) { g.onGrow = f }
 // scratch is the working memory for one chunk of keys in a map with several layers.
 type scratch struct {
 	keys  [chunk]Hash
-	at    [chunk]int // positions of keys among those of the call
+	at    [chunk]uint16 // positions of keys among those of the chunk
 	fresh [chunk]bool
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // missing leaves in s those keys that none of the layers has, and returns their number. It sets
-// fresh to false for the others.
+// fresh for all keys. It begins with the last layer: that is the largest, and has the items that
+// came last, which are asked for most.
 func (s *scratch) missing(layers []*Map, keys []Hash, fresh []bool) int {
-	n := copy(s.keys[:], keys)
+	last := len(layers) - 1
+	layers[last].hasChunk(keys, fresh)
+	n := 0
 	for i := range keys {
-		s.at[i] = i
+		s.keys[n], s.at[n] = keys[i], uint16(i)
+		if fresh[i] {
+			n++
+		}
 	}
-	for i := len(layers) - 1; i >= 0 && n > 0; i-- { // the largest first
-		layers[i].Has(s.keys[:n], s.fresh[:n])
-		left := 0
-		for j := range n {
-			if !s.fresh[j] {
-				fresh[s.at[j]] = false
-				continue
-			}
-			s.keys[left], s.at[left] = s.keys[j], s.at[j]
+	if n == 0 {
+		return 0
+	}
+	var closed [MaxLayers][]block
+	for i, l := range layers[:last] {
+		l.ahead.Prefetch(s.keys[:min(n, Ahead)])
+		l.mu.RLock()
+		closed[i] = l.blocks
+	}
+	newInAll(closed[:last], s.keys[:n], s.fresh[:n])
+	for _, l := range layers[:last] {
+		l.mu.RUnlock()
+	}
+	left := 0
+	for j := range n {
+		at := s.at[j]
+		s.keys[left], s.at[left] = s.keys[j], at
+		if fresh[at] = s.fresh[j]; s.fresh[j] {
 			left++
 		}
-		n = left
 	}
-	return n
+	return left
 }
 
 // Add is Map.Add. It adds a layer before keys that would make the last one too full.
@@ -206,8 +220,8 @@ func (g *Growing) addChunk(keys []Hash, fresh []bool) int {
 	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	left := s.missing(layers[:len(layers)-1], keys, fresh)
-	n := last.Add(s.keys[:left], s.fresh[:left])
+	left := s.missing(layers, keys, fresh)
+	n := last.addChunk(s.keys[:left], s.fresh[:left]) // another call may have added some meanwhile
 	for i, at := range s.at[:left] {
 		fresh[at] = s.fresh[i]
 	}
@@ -226,10 +240,7 @@ func (g *Growing) Has(keys []Hash, fresh []bool) {
 	defer scratches.Put(s)
 	for start := 0; start < len(keys); start += chunk {
 		end := min(start+chunk, len(keys))
-		left := s.missing(layers, keys[start:end], fresh[start:end])
-		for _, at := range s.at[:left] {
-			fresh[start+at] = true
-		}
+		s.missing(layers, keys[start:end], fresh[start:end])
 	}
 }
 

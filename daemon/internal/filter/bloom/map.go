@@ -111,13 +111,15 @@ func (m *Map) Has(keys []Hash, fresh []bool) {
 	_ = fresh[:len(keys)]
 	for start := 0; start < len(keys); start += chunk {
 		end := min(start+chunk, len(keys))
-		m.ahead.Prefetch(keys[start:end])
-		m.mu.RLock()
-		for i, key := range keys[start:end] {
-			fresh[start+i] = !m.blocks[blockOf(key, uint64(len(m.blocks)))].has(key.Lo)
-		}
-		m.mu.RUnlock()
+		m.hasChunk(keys[start:end], fresh[start:end])
 	}
+}
+
+func (m *Map) hasChunk(keys []Hash, fresh []bool) {
+	m.ahead.Prefetch(keys)
+	m.mu.RLock()
+	hasKeys(m.blocks, keys, fresh)
+	m.mu.RUnlock()
 }
 
 // blockOf reduces the hash to a block: the high word of a 128-bit product, which
@@ -139,6 +141,23 @@ func addKeysGo(blocks []block, keys []Hash, fresh []bool) (n, set int) {
 		set += turned
 	}
 	return n, set
+}
+
+// hasKeysGo is the portable form of hasKeys: it sets fresh[i] to whether a bit of keys[i] is 0.
+func hasKeysGo(blocks []block, keys []Hash, fresh []bool) {
+	for i, key := range keys {
+		fresh[i] = !blocks[blockOf(key, uint64(len(blocks)))].has(key.Lo)
+	}
+}
+
+// newInAllGo is the portable form of newInAll: it sets fresh[i] to whether no layer has keys[i].
+func newInAllGo(layers [][]block, keys []Hash, fresh []bool) {
+	for i, key := range keys {
+		fresh[i] = true
+		for _, blocks := range layers {
+			fresh[i] = fresh[i] && !blocks[blockOf(key, uint64(len(blocks)))].has(key.Lo)
+		}
+	}
 }
 
 // add sets one bit in each word: bits 6i to 6i+5 of lo say which one in word i. It returns

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -136,10 +137,12 @@ func TestExactlyOnceUnderContention(t *testing.T) {
 }
 
 // The assembly, where this machine has it, and the portable form do the same.
-func TestAddKeysAgainstPortable(t *testing.T) {
+func TestProbesAgainstPortable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
+	var layers [][]block
 	for _, blocks := range []int{1, 3, 1024, 100_003} {
 		a, b := make([]block, blocks), make([]block, blocks)
+		layers = append(layers, a)
 		for _, n := range []int{0, 1, 7, 512} {
 			for range 20 {
 				keys := make([]Hash, n)
@@ -154,6 +157,17 @@ func TestAddKeysAgainstPortable(t *testing.T) {
 				}
 				fa, fb := make([]bool, n+8), make([]bool, n+8)
 				Prefetcher{uintptr(unsafe.Pointer(unsafe.SliceData(a))), uint64(blocks)}.Prefetch(keys)
+				hasKeys(a, keys, fa)
+				hasKeysGo(b, keys, fb)
+				if !slices.Equal(fa, fb) {
+					t.Fatalf("%d blocks: has %v, portable %v", blocks, fa, fb)
+				}
+				of := layers[rng.IntN(len(layers)):]
+				newInAll(of, keys, fa)
+				newInAllGo(of, keys, fb)
+				if !slices.Equal(fa, fb) {
+					t.Fatalf("%d layers: new %v, portable %v", len(of), fa, fb)
+				}
 				na, sa := addKeys(a, keys, fa)
 				nb, sb := addKeysGo(b, keys, fb)
 				if na != nb || sa != sb {

@@ -31,11 +31,9 @@ func (p Prefetcher) Prefetch(keys []Hash) {
 // Both methods prefetch all keys too, which costs little if it was done before.
 func (m *Map) Prefetcher() Prefetcher { return m.ahead }
 
-// Prefetcher is Map.Prefetcher. If there are several layers, its result does nothing, because
-// keys are looked up in one layer after the other.
+// Prefetcher is Map.Prefetcher for the last layer, where most of the items that are asked for are.
+// Those that are not in it are fetched from the other layers a few keys ahead of their probe.
 func (g *Growing) Prefetcher() Prefetcher {
-	if layers := g.top.Load().layers; len(layers) == 1 {
-		return layers[0].ahead
-	}
-	return Prefetcher{}
+	layers := g.top.Load().layers
+	return layers[len(layers)-1].ahead
 }

@@ -33,14 +33,14 @@ func TestPrefetchDoesNoHarm(t *testing.T) {
 	of.Prefetch(keys)
 
 	g := newGrowing(t, 1000, 1e-4)
-	if of := g.Prefetcher(); of.blocks == 0 {
-		t.Error("a map with one layer has no place for its keys")
+	for n := 1; n <= 3; n++ {
+		if err := g.GrowTo(n); err != nil {
+			t.Fatal(err)
+		}
+		of := g.Prefetcher()
+		if want := g.Header().Layer(n - 1).Blocks; of.blocks != want || of.start == 0 {
+			t.Errorf("%+v, want that of the last of %d layers, with %d blocks", of, n, want)
+		}
+		of.Prefetch(keys)
 	}
-	if err := g.GrowTo(2); err != nil {
-		t.Fatal(err)
-	}
-	if of := g.Prefetcher(); of.blocks != 0 {
-		t.Errorf("%+v, want none of a map with two layers", of)
-	}
-	g.Prefetcher().Prefetch(keys)
 }

@@ -1,0 +1,212 @@
+#include "textflag.h"
+
+// Where the six bits of each word's position lie in Lo.
+DATA shifts<>+0(SB)/8, $0
+DATA shifts<>+8(SB)/8, $6
+DATA shifts<>+16(SB)/8, $12
+DATA shifts<>+24(SB)/8, $18
+DATA shifts<>+32(SB)/8, $24
+DATA shifts<>+40(SB)/8, $30
+DATA shifts<>+48(SB)/8, $36
+DATA shifts<>+56(SB)/8, $42
+GLOBL shifts<>(SB), RODATA|NOPTR, $64
+
+// func addKeysAVX2(blocks []block, keys []Hash, fresh []bool) (n, set int)
+//
+// The eight words of a block at once, in two halves: make the mask, see which of its
+// bits are missing, or it in. R8 counts fresh keys, R9 the words whose bit was there.
+TEXT ·addKeysAVX2(SB), NOSPLIT, $0-88
+	MOVQ blocks_base+0(FP), SI
+	MOVQ blocks_len+8(FP), BX
+	MOVQ keys_base+24(FP), DI
+	MOVQ keys_len+32(FP), CX
+	MOVQ fresh_base+48(FP), R10
+	XORQ R8, R8
+	XORQ R9, R9
+	MOVQ CX, R13
+	TESTQ CX, CX
+	JZ   done
+
+	VMOVDQU shifts<>+0(SB), Y8
+	VMOVDQU shifts<>+32(SB), Y9
+	MOVQ $63, AX
+	MOVQ AX, X10
+	VPBROADCASTQ X10, Y10
+	MOVQ $1, AX
+	MOVQ AX, X11
+	VPBROADCASTQ X11, Y11
+	VPXOR Y12, Y12, Y12
+
+loop:
+	MOVQ (DI), AX
+	MULQ BX
+	SHLQ $6, DX
+	ADDQ SI, DX                 // the block
+	VPBROADCASTQ 8(DI), Y0
+	VPSRLVQ Y8, Y0, Y1
+	VPSRLVQ Y9, Y0, Y2
+	VPAND Y10, Y1, Y1
+	VPAND Y10, Y2, Y2
+	VPSLLVQ Y1, Y11, Y1         // masks
+	VPSLLVQ Y2, Y11, Y2
+	VMOVDQU (DX), Y3
+	VMOVDQU 32(DX), Y4
+	VPANDN Y1, Y3, Y5           // missing
+	VPANDN Y2, Y4, Y6
+	VPOR Y1, Y3, Y3
+	VPOR Y2, Y4, Y4
+	VMOVDQU Y3, (DX)
+	VMOVDQU Y4, 32(DX)
+	VPCMPEQQ Y12, Y5, Y5        // all ones where nothing is missing
+	VPCMPEQQ Y12, Y6, Y6
+	VMOVMSKPD Y5, AX
+	VMOVMSKPD Y6, R11
+	SHLQ $4, R11
+	ORQ  R11, AX
+	POPCNTQ AX, R12
+	ADDQ R12, R9
+	XORQ R11, R11
+	CMPQ AX, $0xFF
+	SETNE R11
+	MOVB R11, (R10)
+	ADDQ R11, R8
+	ADDQ $16, DI
+	INCQ R10
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+
+done:
+	MOVQ R8, n+72(FP)
+	SHLQ $3, R13                // 8 words a key
+	SUBQ R9, R13
+	MOVQ R13, set+80(FP)
+	RET
+
+// func hasKeysAVX2(blocks []block, keys []Hash, fresh []bool)
+//
+// The same masks, and no write: a key is fresh if a bit of its masks is missing.
+TEXT ·hasKeysAVX2(SB), NOSPLIT, $0-72
+	MOVQ blocks_base+0(FP), SI
+	MOVQ blocks_len+8(FP), BX
+	MOVQ keys_base+24(FP), DI
+	MOVQ keys_len+32(FP), CX
+	MOVQ fresh_base+48(FP), R10
+	TESTQ CX, CX
+	JZ   done
+
+	VMOVDQU shifts<>+0(SB), Y8
+	VMOVDQU shifts<>+32(SB), Y9
+	MOVQ $63, AX
+	MOVQ AX, X10
+	VPBROADCASTQ X10, Y10
+	MOVQ $1, AX
+	MOVQ AX, X11
+	VPBROADCASTQ X11, Y11
+
+loop:
+	MOVQ (DI), AX
+	MULQ BX
+	SHLQ $6, DX
+	ADDQ SI, DX                 // the block
+	VPBROADCASTQ 8(DI), Y0
+	VPSRLVQ Y8, Y0, Y1
+	VPSRLVQ Y9, Y0, Y2
+	VPAND Y10, Y1, Y1
+	VPAND Y10, Y2, Y2
+	VPSLLVQ Y1, Y11, Y1         // masks
+	VPSLLVQ Y2, Y11, Y2
+	VMOVDQU (DX), Y3
+	VMOVDQU 32(DX), Y4
+	VPANDN Y1, Y3, Y5           // missing
+	VPANDN Y2, Y4, Y6
+	VPOR Y5, Y6, Y5
+	VPTEST Y5, Y5
+	SETNE (R10)
+	ADDQ $16, DI
+	INCQ R10
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+
+done:
+	RET
+
+// func newInAllAVX2(layers [][]block, keys []Hash, fresh []bool)
+//
+// The blocks of a key in all layers are fetched eight keys ahead. R11 is 1 once a layer has the key.
+TEXT ·newInAllAVX2(SB), NOSPLIT, $0-72
+	MOVQ layers_base+0(FP), BX
+	MOVQ keys_base+24(FP), DI
+	MOVQ keys_len+32(FP), CX
+	MOVQ fresh_base+48(FP), R10
+	TESTQ CX, CX
+	JZ   done
+
+	VMOVDQU shifts<>+0(SB), Y8
+	VMOVDQU shifts<>+32(SB), Y9
+	MOVQ $63, AX
+	MOVQ AX, X10
+	VPBROADCASTQ X10, Y10
+	MOVQ $1, AX
+	MOVQ AX, X11
+	VPBROADCASTQ X11, Y11
+
+loop:
+	CMPQ CX, $8
+	JLE  masks
+	MOVQ 128(DI), R9            // Hi of the key after the next seven
+	MOVQ BX, SI
+	MOVQ layers_len+8(FP), R8
+
+ahead:
+	MOVQ R9, AX
+	MULQ 8(SI)
+	SHLQ $6, DX
+	ADDQ (SI), DX
+	PREFETCHT0 (DX)
+	ADDQ $24, SI
+	DECQ R8
+	JNZ  ahead
+
+masks:
+	VPBROADCASTQ 8(DI), Y0
+	VPSRLVQ Y8, Y0, Y1
+	VPSRLVQ Y9, Y0, Y2
+	VPAND Y10, Y1, Y1
+	VPAND Y10, Y2, Y2
+	VPSLLVQ Y1, Y11, Y1
+	VPSLLVQ Y2, Y11, Y2
+	MOVQ (DI), R9
+	MOVQ BX, SI
+	MOVQ layers_len+8(FP), R8
+	XORQ R11, R11
+
+probe:
+	MOVQ R9, AX
+	MULQ 8(SI)
+	SHLQ $6, DX
+	ADDQ (SI), DX               // the block
+	VMOVDQU (DX), Y3
+	VMOVDQU 32(DX), Y4
+	VPANDN Y1, Y3, Y5           // missing
+	VPANDN Y2, Y4, Y6
+	VPOR Y5, Y6, Y5
+	XORQ R12, R12
+	VPTEST Y5, Y5
+	SETEQ R12
+	ORQ  R12, R11
+	ADDQ $24, SI
+	DECQ R8
+	JNZ  probe
+
+	XORQ $1, R11
+	MOVB R11, (R10)
+	ADDQ $16, DI
+	INCQ R10
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+
+done:
+	RET
