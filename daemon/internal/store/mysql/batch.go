@@ -13,8 +13,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/outcome"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 )
 
 // A batch is one statement, or a transaction of several if the server does not accept so much at
@@ -48,13 +46,13 @@ func tired(retries int, start time.Time) bool {
 
 // pieceOf returns how many keys a statement may have.
 func (s *Store) pieceOf() int {
-	return int(max(1, min(pieceKeys, (s.packet.Load()-1024)/rowkey.Bytes)))
+	return int(max(1, min(pieceKeys, (s.packet.Load()-1024)/keyBytes)))
 }
 
 // insert adds the keys of a batch, and marks those that were new.
-func (s *Set) insert(ctx context.Context, o rowkey.Ordered, fresh []bool) error {
+func (s *Set) insert(ctx context.Context, o orderedKeys, fresh []bool) error {
 	id := rand.Uint64()
-	return s.repeat(ctx, len(o.Keys), "remembered", func(again bool) error {
+	return s.repeat(ctx, len(o.keys), "remembered", func(again bool) error {
 		clear(fresh)
 		return s.insertOnce(ctx, o, id, again, fresh)
 	})
@@ -71,14 +69,14 @@ func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bo
 		if err == nil {
 			return nil
 		}
-		switch what := outcome.Of(err); {
+		switch what := outcomeOf(err); {
 		case errors.Is(err, engine.ErrNoReservation):
 			return err
-		case outcome.Number(err) == erNoSuchTable:
+		case errorNumber(err) == erNoSuchTable:
 			return s.tableGone(ctx, err) // with what was in it
-		case unknown == nil && what == outcome.Refused, unknown == nil && what == outcome.Retried && tired(retries, start):
+		case unknown == nil && what == refused, unknown == nil && what == retried && tired(retries, start):
 			return s.store.trouble(err)
-		case unknown == nil && what == outcome.Lost:
+		case unknown == nil && what == lost:
 			unknown, until = err, time.Now().Add(patience)
 			s.store.log.Debug("a batch is repeated, because its answer was lost", "filter", s.spec.Name, "err", err)
 		}
@@ -104,31 +102,31 @@ func (s *Store) pause(d time.Duration) bool {
 }
 
 // insertOnce is one attempt. again tells that an earlier one of this id may have been carried out.
-func (s *Set) insertOnce(ctx context.Context, o rowkey.Ordered, id uint64, again bool, fresh []bool) error {
+func (s *Set) insertOnce(ctx context.Context, o orderedKeys, id uint64, again bool, fresh []bool) error {
 	changed := false
 	mark := func(row []byte) {
-		if i := o.Find(row); i >= 0 {
+		if i := o.find(row); i >= 0 {
 			fresh[i], changed = true, true
 		}
 	}
-	over, err := s.ended(ctx, o.Keys)
+	over, err := s.ended(ctx, o.keys)
 	if err != nil {
-		return outcome.NotSent(err)
+		return notSent(err)
 	}
-	err = s.inPieces(ctx, o.Keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
+	err = s.inPieces(ctx, o.keys, s.store.pieceOf(), func(c querier, piece []bloom.Hash) error {
 		return s.assign(ctx, c, piece, id, over, mark)
 	}, func() bool { return changed && !again })
 	if err != nil || !again {
 		return err
 	}
-	return s.look(ctx, s.store.batches, o.Keys, id, mark)
+	return s.look(ctx, s.store.batches, o.keys, id, mark)
 }
 
 // look visits those of keys that exist: the ones of a batch; 0: all.
 func (s *Set) look(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, visit func(row []byte)) error {
 	var row sql.RawBytes
 	return s.inLists(keys, func(piece []bloom.Hash) error {
-		b := rowkey.AppendList([]byte("select k from `"+s.table+"` where k in "), piece)
+		b := appendKeys([]byte("select k from `"+s.table+"` where k in "), piece)
 		if batch != 0 {
 			b = strconv.AppendUint(append(b, " and batch = "...), batch, 10)
 		}
@@ -142,7 +140,7 @@ func (s *Set) inPieces(ctx context.Context, keys []bloom.Hash, size int, do func
 	if len(keys) <= size {
 		c, err := s.store.batches.Conn(ctx)
 		if err != nil {
-			return outcome.NotSent(err)
+			return notSent(err)
 		}
 		defer c.Close()
 		if err := do(c, keys); err != nil || changed() {
@@ -172,17 +170,17 @@ type beginner interface {
 func (s *Set) inTx(ctx context.Context, c beginner, work func(tx *sql.Tx) error) error {
 	tx, err := c.BeginTx(ctx, nil)
 	if err != nil {
-		return outcome.NotSent(err)
+		return notSent(err)
 	}
 	if err := work(tx); err != nil {
-		return outcome.NotSent(errors.Join(err, rollback(tx)))
+		return notSent(errors.Join(err, rollback(tx)))
 	}
 	return tx.Commit()
 }
 
 // rollback gives a transaction up; the server does so too when the connection is gone.
 func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); err != nil && outcome.Number(err) != 0 {
+	if err := tx.Rollback(); err != nil && errorNumber(err) != 0 {
 		return err
 	}
 	return nil
@@ -207,20 +205,20 @@ func eachRow(ctx context.Context, c querier, statement string, visit func(), des
 
 // remove deletes the keys of a batch, and returns how many were seen. If the connection breaks,
 // the outcome is unknown: a repetition would not count what the first attempt removed.
-func (s *Set) remove(ctx context.Context, o rowkey.Ordered) (removed int, err error) {
+func (s *Set) remove(ctx context.Context, o orderedKeys) (removed int, err error) {
 	start := time.Now()
 	for retries := 0; ; retries++ {
 		removed = 0
-		err := s.removeOnce(ctx, o.Keys, &removed)
+		err := s.removeOnce(ctx, o.keys, &removed)
 		if err == nil {
 			return removed, nil
 		}
-		switch what := outcome.Of(err); {
-		case outcome.Number(err) == erNoSuchTable:
+		switch what := outcomeOf(err); {
+		case errorNumber(err) == erNoSuchTable:
 			return 0, s.tableGone(ctx, err)
-		case what == outcome.Lost:
-			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.Keys), s.store.trouble(err))
-		case what == outcome.Refused, tired(retries, start):
+		case what == lost:
+			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(err))
+		case what == refused, tired(retries, start):
 			return 0, s.store.trouble(err)
 		}
 	}
@@ -230,7 +228,7 @@ func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) e
 	const from = "delete from `"
 	if !s.reserves.Load() {
 		return s.inPieces(ctx, keys, min(lookKeys, s.store.pieceOf()), func(c querier, piece []bloom.Hash) error {
-			done, err := c.ExecContext(ctx, string(rowkey.AppendList([]byte(from+s.table+"` where k in "), piece)))
+			done, err := c.ExecContext(ctx, string(appendKeys([]byte(from+s.table+"` where k in "), piece)))
 			if err != nil {
 				return err
 			}
@@ -241,7 +239,7 @@ func (s *Set) removeOnce(ctx context.Context, keys []bloom.Hash, removed *int) e
 	}
 	return s.inTx(ctx, s.store.batches, func(tx *sql.Tx) error {
 		err := s.inLists(keys, func(piece []bloom.Hash) error {
-			n, err := s.removeReserved(ctx, tx, string(append(rowkey.AppendList([]byte(from+s.table+"` where k in "), piece), " returning batch"...)))
+			n, err := s.removeReserved(ctx, tx, string(append(appendKeys([]byte(from+s.table+"` where k in "), piece), " returning batch"...)))
 			*removed += n
 			return err
 		})
@@ -261,6 +259,6 @@ func (s *Set) removeReserved(ctx context.Context, c querier, statement string) (
 	if err != nil || len(of) == 0 {
 		return 0, err
 	}
-	b := rowkey.AppendNumbers([]byte("select batch from "+reservationsTable+" where batch in "), slices.Sorted(maps.Keys(of)))
+	b := appendNumbers([]byte("select batch from "+reservationsTable+" where batch in "), slices.Sorted(maps.Keys(of)))
 	return removed, eachRow(ctx, c, string(b), func() { removed -= of[batch] }, &batch)
 }

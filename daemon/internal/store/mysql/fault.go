@@ -12,7 +12,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/outcome"
 )
 
 // Numbers of the server's errors, as its manual lists them.
@@ -42,7 +41,7 @@ func (o Options) explain(err error) error {
 	}
 	hint := tlsdial.Hint("mysql", err)
 	var dns *net.DNSError
-	switch n := outcome.Number(err); {
+	switch n := errorNumber(err); {
 	case hint != "":
 	case n == erAccessDenied:
 		hint = "check mysql.user and mysql.password_file, and whether the server wants TLS of that user (mysql.tls)"
@@ -56,7 +55,7 @@ func (o Options) explain(err error) error {
 		hint = "the server has no TLS: set mysql.tls: false, or give it a certificate"
 	case errors.As(err, &dns):
 		hint = "check mysql.addr"
-	case outcome.IsDial(err):
+	case isDial(err):
 		hint = "is MariaDB running there? (systemctl status mariadb)"
 	}
 	err = fmt.Errorf("mysql %s: %w", o.Addr, err)
@@ -74,7 +73,7 @@ func (s *Store) trouble(err error) error {
 	case err == nil, errors.As(err, &unknown), errors.As(err, &spec),
 		errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict), errors.Is(err, context.Canceled):
 		return err
-	case slices.Contains(errNoSpace, outcome.Number(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
+	case slices.Contains(errNoSpace, errorNumber(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
 		return fmt.Errorf("%w: %w\nhint: free space on MariaDB's disk", engine.ErrNoSpace, s.opt.explain(err))
 	}
 	return fmt.Errorf("%w: %w", engine.ErrUnavailable, s.opt.explain(err))

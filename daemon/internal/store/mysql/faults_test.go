@@ -9,7 +9,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
@@ -41,7 +40,7 @@ func opened(t testing.TB, c Config) (*Store, *Set) {
 }
 
 // small limits the number of keys that the store sends in a statement.
-func small(s *Store, keys int64) { s.packet.Store(1024 + keys*rowkey.Bytes) }
+func small(s *Store, keys int64) { s.packet.Store(1024 + keys*keyBytes) }
 
 // A batch whose answer is cut off at any point is repeated, and its caller is told of each new
 // item, whichever attempt added it.

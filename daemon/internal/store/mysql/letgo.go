@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/outcome"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 )
 
 const (
@@ -76,7 +73,7 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 	var batch uint64
 	var table string
 	var of []uint64
-	lock := rowkey.AppendNumbers([]byte("select batch, items_table from "+reservationsTable+" where batch in "), which)
+	lock := appendNumbers([]byte("select batch, items_table from "+reservationsTable+" where batch in "), which)
 	err = eachRow(ctx, tx, fmt.Sprintf("%s and goes <= %s and (%t or held = 0) order by batch for update", lock, serverNow, holding), func() { of = append(of, batch) }, &batch, &table)
 	if err != nil || of == nil {
 		return err
@@ -84,12 +81,12 @@ func (s *Store) letGoOf(ctx context.Context, which []uint64, holding bool) error
 	if holding && strings.HasPrefix(table, itemsPrefix) && !strings.ContainsAny(table, "`\\ ") {
 		// In the order of keys, as all daemons lock them.
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("delete i from %s d straight_join `%s` i on i.k = d.k where d.batch = %d and d.state = %d and i.batch = d.batch", reservedTable, table, batch, held))
-		if err != nil && outcome.Number(err) != erNoSuchTable { // of a filter that was dropped or cleared
+		if err != nil && errorNumber(err) != erNoSuchTable { // of a filter that was dropped or cleared
 			return err
 		}
 	}
 	for _, from := range []string{reservedTable, reservationsTable} {
-		if _, err := tx.ExecContext(ctx, string(rowkey.AppendNumbers([]byte("delete from "+from+" where batch in "), of))); err != nil {
+		if _, err := tx.ExecContext(ctx, string(appendNumbers([]byte("delete from "+from+" where batch in "), of))); err != nil {
 			return err
 		}
 	}

@@ -2,19 +2,76 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/redolog"
+	"strconv"
 )
 
 // waitForRead waits until the commits of others that c has read are durable; if c is a transaction, its
 // commit waits for them. A call that has changed nothing itself is answered only then.
+//
+// A transaction that commits gives up its locks before its part of the redo log is on the disk. Until
+// it is there, others can read what was changed, and a crash of the server takes the change back. The
+// commit of a transaction that has itself changed something waits for the log, with all that was
+// committed before (innodb_flush_log_at_trx_commit = 1); one that has only read does not wait.
+//
+// A server that was started anew knows nothing of this. So c must be the connection, or the
+// transaction, with which the caller has read; a pool may use another connection for each statement.
 func (s *Store) waitForRead(ctx context.Context, c querier) error {
 	if !s.opt.Durable {
 		return nil
 	}
 	batch := rand.Uint64()
-	return redolog.Wait(ctx, c, fmt.Sprintf("insert into %s (batch, k, state) values (%d, '', 0)", reservedTable, batch),
-		fmt.Sprintf("delete from %s where batch = %d", reservedTable, batch))
+	// Together these change nothing that others can see.
+	changes := []string{
+		fmt.Sprintf("insert into %s (batch, k, state) values (%d, '', 0)", reservedTable, batch),
+		fmt.Sprintf("delete from %s where batch = %d", reservedTable, batch),
+	}
+	if done, err := logWritten(ctx, c); err != nil || done {
+		return err
+	}
+	conn, ok := c.(*sql.Conn)
+	if !ok {
+		return execAll(ctx, c, changes)
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := execAll(ctx, tx, changes); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+func execAll(ctx context.Context, c querier, statements []string) error {
+	for _, statement := range statements {
+		if _, err := c.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logWritten tells whether the whole log is on the disk.
+func logWritten(ctx context.Context, c querier) (bool, error) {
+	rows, err := c.QueryContext(ctx, "show global status where variable_name in ('Innodb_lsn_current', 'Innodb_lsn_flushed')")
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	at := map[string]uint64{}
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return false, err
+		}
+		if at[name], err = strconv.ParseUint(value, 10, 64); err != nil {
+			return false, nil // a server that does not tell: the changes make sure
+		}
+	}
+	current, flushed := at["Innodb_lsn_current"], at["Innodb_lsn_flushed"]
+	return current > 0 && flushed >= current, errors.Join(rows.Err(), rows.Close())
 }

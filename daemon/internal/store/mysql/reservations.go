@@ -7,7 +7,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 )
 
 // An item that is reserved has its row as one that is seen has; its batch is the number of the
@@ -76,9 +75,9 @@ func (s *Set) owners(ctx context.Context, c querier, keys []bloom.Hash, visit fu
 	var batch uint64
 	var of owner
 	return s.inLists(keys, func(piece []bloom.Hash) error {
-		b := append(make([]byte, 0, 256+len(piece)*rowkey.Bytes), "select i.k, i.batch, if(r.batch is null, 0, if(r.until > "+serverNow+", 1, 2)) from `"+s.table+
+		b := append(make([]byte, 0, 256+len(piece)*keyBytes), "select i.k, i.batch, if(r.batch is null, 0, if(r.until > "+serverNow+", 1, 2)) from `"+s.table+
 			"` i left join "+reservationsTable+" r on r.batch = i.batch where i.k in "...)
-		return eachRow(ctx, c, string(rowkey.AppendList(b, piece)), func() { visit(row, batch, of) }, &row, &batch, &of)
+		return eachRow(ctx, c, string(appendKeys(b, piece)), func() { visit(row, batch, of) }, &row, &batch, &of)
 	})
 }
 
@@ -109,9 +108,9 @@ func (s *Set) ended(ctx context.Context, keys []bloom.Hash) (batches []uint64, e
 	var batch uint64
 	have := map[uint64]bool{}
 	err = s.inLists(keys, func(piece []bloom.Hash) error {
-		b := append(make([]byte, 0, 256+len(piece)*rowkey.Bytes), "select i.batch from `"+s.table+"` i straight_join "+reservationsTable+
+		b := append(make([]byte, 0, 256+len(piece)*keyBytes), "select i.batch from `"+s.table+"` i straight_join "+reservationsTable+
 			" r on r.batch = i.batch where r.until <= "+serverNow+" and i.k in "...)
-		return eachRow(ctx, c, string(rowkey.AppendList(b, piece)), func() {
+		return eachRow(ctx, c, string(appendKeys(b, piece)), func() {
 			if !have[batch] {
 				have[batch] = true
 				batches = append(batches, batch)
@@ -134,19 +133,19 @@ func (s *Set) appendInsert(b []byte, keys []bloom.Hash, batch uint64, ended []ui
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(rowkey.Append(append(b, '('), key), ',')
+		b = append(appendKey(append(b, '('), key), ',')
 		b = append(strconv.AppendUint(b, batch, 10), ')')
 	}
 	if ended == nil {
 		return append(b, " returning k"...)
 	}
 	b = append(b, " on duplicate key update batch = if(batch in "...)
-	return append(rowkey.AppendNumbers(b, ended), ", values(batch), batch) returning k, batch"...)
+	return append(appendNumbers(b, ended), ", values(batch), batch) returning k, batch"...)
 }
 
 // assign gives keys to a batch with one statement, and visits those that are the batch's then.
 func (s *Set) assign(ctx context.Context, c querier, keys []bloom.Hash, batch uint64, ended []uint64, visit func(row []byte)) error {
-	statement := string(s.appendInsert(make([]byte, 0, 256+len(keys)*rowkey.Bytes+len(ended)*21), keys, batch, ended))
+	statement := string(s.appendInsert(make([]byte, 0, 256+len(keys)*keyBytes+len(ended)*21), keys, batch, ended))
 	var row sql.RawBytes
 	if ended == nil {
 		return eachRow(ctx, c, statement, func() { visit(row) }, &row)

@@ -11,8 +11,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/outcome"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 )
 
 // Reserve implements engine.Reserving. When its answer is lost, it is done again with the same id,
@@ -23,8 +21,8 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	}
 	ctx = context.WithoutCancel(ctx)
 	s.reserves.Store(true)
-	r := reserving{set: s, id: id, lease: lease, keys: keys, o: rowkey.Order(keys), fresh: fresh}
-	if err := s.repeat(ctx, len(r.o.Keys), "reserved", func(bool) error { return r.once(ctx) }); err != nil {
+	r := reserving{set: s, id: id, lease: lease, keys: keys, o: orderKeys(keys), fresh: fresh}
+	if err := s.repeat(ctx, len(r.o.keys), "reserved", func(bool) error { return r.once(ctx) }); err != nil {
 		clear(fresh)
 		return result, err
 	}
@@ -45,7 +43,7 @@ type reserving struct {
 	id    engine.Reservation
 	lease time.Duration
 	keys  []bloom.Hash // as the caller has them
-	o     rowkey.Ordered
+	o     orderedKeys
 	fresh []bool // which of them were taken
 
 	others map[bloom.Hash]bool // what others hold
@@ -61,14 +59,14 @@ func (r *reserving) once(ctx context.Context) error {
 	clear(r.fresh)
 	c, err := r.set.store.batches.Conn(ctx)
 	if err != nil {
-		return outcome.NotSent(err)
+		return notSent(err)
 	}
 	defer c.Close()
 	if err := r.look(ctx, c); err != nil {
-		return outcome.NotSent(err)
+		return notSent(err)
 	}
 	if len(r.free) == 0 {
-		return outcome.NotSent(r.set.store.waitForRead(ctx, c))
+		return notSent(r.set.store.waitForRead(ctx, c))
 	}
 	err = r.set.inTx(ctx, c, func(tx *sql.Tx) error {
 		known, err := r.open(ctx, tx)
@@ -93,7 +91,7 @@ func (r *reserving) once(ctx context.Context) error {
 		return r.set.store.waitForRead(ctx, tx)
 	})
 	if errors.Is(err, errNoneFree) {
-		return outcome.NotSent(r.set.store.waitForRead(ctx, c))
+		return notSent(r.set.store.waitForRead(ctx, c))
 	}
 	return err
 }
@@ -103,8 +101,8 @@ func (r *reserving) look(ctx context.Context, c querier) error {
 	r.others, r.free, r.ended = map[bloom.Hash]bool{}, r.free[:0], nil
 	taken := make([]bool, len(r.fresh))
 	ended := map[uint64]bool{}
-	err := r.set.owners(ctx, c, r.o.Keys, func(row []byte, batch uint64, of owner) {
-		i := r.o.Find(row)
+	err := r.set.owners(ctx, c, r.o.keys, func(row []byte, batch uint64, of owner) {
+		i := r.o.find(row)
 		switch {
 		case i < 0 || batch == numberOf(r.id):
 		case of == over:
@@ -119,8 +117,8 @@ func (r *reserving) look(ctx context.Context, c querier) error {
 	for batch := range ended {
 		r.ended = append(r.ended, batch)
 	}
-	for i, key := range r.o.Keys {
-		if !taken[r.o.First[i]] {
+	for i, key := range r.o.keys {
+		if !taken[r.o.first[i]] {
 			r.free = append(r.free, key)
 		}
 	}
@@ -151,7 +149,7 @@ func (r *reserving) claimFree(ctx context.Context, tx *sql.Tx, known bool) (got 
 	}
 	for piece := range slices.Chunk(r.free, r.set.store.pieceOf()) {
 		err := r.set.assign(ctx, tx, piece, numberOf(r.id), ended, func(row []byte) {
-			if i := r.o.Find(row); i >= 0 {
+			if i := r.o.find(row); i >= 0 {
 				r.fresh[i] = true
 			}
 		})
@@ -159,8 +157,8 @@ func (r *reserving) claimFree(ctx context.Context, tx *sql.Tx, known bool) (got 
 			return nil, err
 		}
 	}
-	for i, key := range r.o.Keys {
-		if r.fresh[r.o.First[i]] {
+	for i, key := range r.o.keys {
+		if r.fresh[r.o.first[i]] {
 			got = append(got, key)
 		}
 	}
@@ -171,13 +169,13 @@ func (r *reserving) claimFree(ctx context.Context, tx *sql.Tx, known bool) (got 
 func (r *reserving) note(ctx context.Context, tx *sql.Tx, got []bloom.Hash, known bool) error {
 	number := numberOf(r.id)
 	for piece := range slices.Chunk(got, r.set.store.pieceOf()) {
-		b := append(make([]byte, 0, 128+len(piece)*rowkey.Bytes), "insert into "+reservedTable+" (batch, k, state) values "...)
+		b := append(make([]byte, 0, 128+len(piece)*keyBytes), "insert into "+reservedTable+" (batch, k, state) values "...)
 		for i, key := range piece {
 			if i > 0 {
 				b = append(b, ',')
 			}
 			b = append(strconv.AppendUint(append(b, '('), number, 10), ',')
-			b = append(rowkey.Append(b, key), ",1)"...)
+			b = append(appendKey(b, key), ",1)"...)
 		}
 		if _, err := tx.ExecContext(ctx, string(append(b, " on duplicate key update state = 1"...))); err != nil {
 			return err
@@ -195,13 +193,13 @@ func (r *reserving) note(ctx context.Context, tx *sql.Tx, got []bloom.Hash, know
 // lookAtOthers finds out which reservation has an item that was free and was not taken.
 func (r *reserving) lookAtOthers(ctx context.Context, tx *sql.Tx) error {
 	var late []bloom.Hash
-	for i, key := range r.o.Keys {
-		if at := r.o.First[i]; !r.fresh[at] && !r.others[key] {
+	for i, key := range r.o.keys {
+		if at := r.o.first[i]; !r.fresh[at] && !r.others[key] {
 			late = append(late, key)
 		}
 	}
 	return r.set.owners(ctx, tx, late, func(row []byte, _ uint64, of owner) {
-		if i := r.o.Find(row); i >= 0 && of == running {
+		if i := r.o.find(row); i >= 0 && of == running {
 			r.others[r.keys[i]] = true
 		}
 	})

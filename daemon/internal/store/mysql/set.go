@@ -8,8 +8,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/outcome"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 )
 
 // Set is one filter. Of its items it keeps nothing in this process but their number.
@@ -51,7 +49,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, 
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	if err := s.insert(context.WithoutCancel(ctx), rowkey.Order(keys), fresh); err != nil {
+	if err := s.insert(context.WithoutCancel(ctx), orderKeys(keys), fresh); err != nil {
 		return 0, err
 	}
 	for _, is := range fresh {
@@ -68,10 +66,10 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return err
 	}
-	o := rowkey.Order(keys)
-	seen := make(map[bloom.Hash]bool, len(o.Keys))
+	o := orderKeys(keys)
+	seen := make(map[bloom.Hash]bool, len(o.keys))
 	visit := func(row []byte) {
-		if i := o.Find(row); i >= 0 {
+		if i := o.find(row); i >= 0 {
 			seen[keys[i]] = true
 		}
 	}
@@ -81,20 +79,20 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
 	}
 	defer c.Close()
 	if s.reserves.Load() {
-		err = s.owners(ctx, c, o.Keys, func(row []byte, _ uint64, of owner) {
+		err = s.owners(ctx, c, o.keys, func(row []byte, _ uint64, of owner) {
 			if of != over {
 				visit(row)
 			}
 		})
 	} else {
-		err = s.look(ctx, c, o.Keys, 0, visit)
+		err = s.look(ctx, c, o.keys, 0, visit)
 	}
 	if err == nil {
 		err = s.store.waitForRead(ctx, c)
 	}
 	switch {
 	case err == nil:
-	case outcome.Number(err) == erNoSuchTable:
+	case errorNumber(err) == erNoSuchTable:
 		return s.tableGone(ctx, err)
 	default:
 		return s.store.trouble(err)
@@ -110,7 +108,7 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
 	}
-	n, err := s.remove(context.WithoutCancel(ctx), rowkey.Order(keys))
+	n, err := s.remove(context.WithoutCancel(ctx), orderKeys(keys))
 	if err != nil {
 		return 0, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/mysql/rowkey"
 )
 
 // Commit implements engine.Reserving.
@@ -33,8 +32,8 @@ func (s *Set) settle(ctx context.Context, w settling, keys []bloom.Hash, lost []
 	ctx = context.WithoutCancel(ctx)
 	s.reserves.Store(true)
 	what := map[state]string{committed: "committed", released: "released"}[w.to]
-	o := rowkey.Order(keys)
-	err = s.repeat(ctx, len(keys), what, func(bool) error { return w.once(ctx, keys == nil, o.Keys) })
+	o := orderKeys(keys)
+	err = s.repeat(ctx, len(keys), what, func(bool) error { return w.once(ctx, keys == nil, o.keys) })
 	if err != nil {
 		return result, err
 	}
@@ -50,7 +49,7 @@ func (s *Set) settle(ctx context.Context, w settling, keys []bloom.Hash, lost []
 		}
 		return result, nil
 	}
-	for _, key := range o.Keys {
+	for _, key := range o.keys {
 		if w.found[key] == w.to {
 			result.Done++
 		}
@@ -98,7 +97,7 @@ func (w *settling) once(ctx context.Context, all bool, keys []bloom.Hash) error 
 		if len(mine) == 0 {
 			return w.set.store.waitForRead(ctx, tx)
 		}
-		slices.SortFunc(mine, rowkey.Compare)
+		slices.SortFunc(mine, compareKeys)
 		if err := w.set.inLists(mine, func(piece []bloom.Hash) error { return w.piece(ctx, tx, piece) }); err != nil {
 			return err
 		}
@@ -119,14 +118,14 @@ func (s *Set) reservation(ctx context.Context, tx *sql.Tx, id engine.Reservation
 func (w *settling) read(ctx context.Context, tx *sql.Tx, and string, keys []bloom.Hash) error {
 	b := fmt.Appendf(nil, "select k, state from %s where batch = %d", reservedTable, numberOf(w.id))
 	if keys != nil {
-		b = rowkey.AppendList(append(b, and...), keys)
+		b = appendKeys(append(b, and...), keys)
 	} else {
 		b = fmt.Appendf(b, " and state <> %d", committed+released-w.to)
 	}
 	var row sql.RawBytes
 	var is state
 	return eachRow(ctx, tx, string(b), func() {
-		if key, ok := rowkey.Of(row); ok {
+		if key, ok := keyOf(row); ok {
 			w.found[key] = is
 		}
 	}, &row, &is)
@@ -138,7 +137,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 		w.found[key] = lostState
 	}
 	set := func(row []byte) {
-		if key, ok := rowkey.Of(row); ok {
+		if key, ok := keyOf(row); ok {
 			w.found[key] = w.to
 		}
 	}
@@ -147,7 +146,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 		err = w.commit(ctx, tx, keys, set)
 	} else {
 		var row sql.RawBytes
-		b := rowkey.AppendList([]byte("delete from `"+w.set.table+"` where k in "), keys)
+		b := appendKeys([]byte("delete from `"+w.set.table+"` where k in "), keys)
 		err = eachRow(ctx, tx, fmt.Sprintf("%s and batch = %d returning k", b, numberOf(w.id)), func() { set(row) }, &row)
 	}
 	if err != nil {
@@ -163,7 +162,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 		if which == nil {
 			continue
 		}
-		b := rowkey.AppendList(fmt.Appendf(nil, "update %s set state = %d where batch = %d and k in ", reservedTable, to, numberOf(w.id)), which)
+		b := appendKeys(fmt.Appendf(nil, "update %s set state = %d where batch = %d and k in ", reservedTable, to, numberOf(w.id)), which)
 		if _, err := tx.ExecContext(ctx, string(b)); err != nil {
 			return err
 		}
@@ -175,7 +174,7 @@ func (w *settling) piece(ctx context.Context, tx *sql.Tx, keys []bloom.Hash) err
 func (w *settling) commit(ctx context.Context, tx *sql.Tx, keys []bloom.Hash, set func(row []byte)) error {
 	batch := rand.Uint64()
 	b := strconv.AppendUint([]byte("update `"+w.set.table+"` set batch = "), batch, 10)
-	b = rowkey.AppendList(append(b, " where k in "...), keys)
+	b = appendKeys(append(b, " where k in "...), keys)
 	done, err := tx.ExecContext(ctx, fmt.Sprintf("%s and batch = %d", b, numberOf(w.id)))
 	if err != nil {
 		return err
