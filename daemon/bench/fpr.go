@@ -7,8 +7,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/lab"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
-	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
 )
 
 // falsePositives measures how many of 20 million new URLs, which differ only in digits from those
@@ -102,7 +102,7 @@ func fillUp(s settings, capacity uint64) (filled, error) {
 		in = want
 		wrong := ask(2*capacity, probes)
 		l := fprLevel{load: load, rate: float64(wrong) / probes, estimate: m.Fill().FPR}
-		l.low, l.high = share.Interval(wrong, probes)
+		l.low, l.high = lab.Interval(wrong, probes)
 		f.levels = append(f.levels, l)
 		s.out.Run(fmt.Sprintf("FalsePositives/items=%d/load=%g", capacity, load), report.Value{N: l.rate, Unit: "false/op"})
 	}

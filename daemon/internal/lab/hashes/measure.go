@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
+	"github.com/cr-clawer/urifilter/daemon/internal/lab"
 )
 
 // The filter that functions are tried in: at least ten bits an item, rounded up to a power of
@@ -166,7 +166,7 @@ func tried(f Function, in Input) Rate {
 		}
 	}
 	r.Measured = float64(r.Seen) / float64(r.Asked)
-	r.Low, r.High = share.Interval(r.Seen, r.Asked)
+	r.Low, r.High = lab.Interval(r.Seen, r.Asked)
 	r.Factor = r.Measured / r.Ideal
 	return r
 }

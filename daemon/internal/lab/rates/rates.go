@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/lab/share"
+	"github.com/cr-clawer/urifilter/daemon/internal/lab"
 )
 
 // The classic table: bits per item, and k.
@@ -58,7 +58,7 @@ func BestK(bitsPerItem float64) int {
 // cell makes a Cell of what was measured.
 func cell(k int, computed float64, seen, asked int) Cell {
 	c := Cell{K: k, Computed: computed, Seen: seen, Asked: asked, Measured: float64(seen) / float64(asked)}
-	c.Low, c.High = share.Interval(seen, asked)
+	c.Low, c.High = lab.Interval(seen, asked)
 	return c
 }
 

@@ -1,9 +1,8 @@
-// Package share computes how precisely a share is known from the number of cases observed.
-package share
+package lab
 
 import "math"
 
-// Interval returns the 95 % interval of a share that was observed as hits in n (Wilson 1927).
+// Interval returns the 95 % interval of a share that was observed as hits in n cases (Wilson 1927).
 func Interval(hits, n int) (low, high float64) {
 	const z = 1.959964
 	p, m := float64(hits)/float64(n), float64(n)
