@@ -25,7 +25,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/coding"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
@@ -120,10 +119,10 @@ type Server struct {
 	metrics     *metrics
 	tallies     *tally.Tallies
 	calls       callPool
-	unzippers   sync.Pool        // of *gzip.Reader
-	codings     []*coding.Coding // of answers
-	held        *budget.Shared   // bytes of bodies in memory
-	anonymous   *budget.Shared   // the same for bodies without an Authorization header
+	unzippers   sync.Pool      // of *gzip.Reader
+	codings     []*coding      // of answers
+	held        *budget.Shared // bytes of bodies in memory
+	anonymous   *budget.Shared // the same for bodies without an Authorization header
 	spool       *spool.Folder
 	draining    atomic.Bool
 	header      sharedHeader
@@ -143,7 +142,7 @@ func New(o Options) *Server {
 		defaults: o.Defaults,
 		version:  o.Version,
 		errors:   problem.ByCode(),
-		codings:  coding.All(),
+		codings:  allCodings(),
 		held:     budget.NewShared(o.Limits.HeldBytes),
 
 		anonymous: budget.NewShared(anonymousHeld),

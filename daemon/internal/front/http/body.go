@@ -11,7 +11,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
@@ -44,7 +43,7 @@ type body struct {
 	read    int64     // bytes on the wire
 	most    int64     // the largest read allowed; 0: any number
 	paced   bool      // a pace is required
-	pace    pace.Pace
+	pace    pace
 	err     error
 
 	unzip    *gzip.Reader
@@ -76,7 +75,7 @@ func (b *body) arm(now time.Time) {
 func (b *body) open(paced bool, most int64) error {
 	now := time.Now()
 	if b.paced = paced; paced {
-		b.pace.Begin(b.timeout, now)
+		b.pace.begin(b.timeout, now)
 		b.most = most + 1 + maxGzipOverhead
 	}
 	if !b.c.admitted {
@@ -161,8 +160,8 @@ func (b wire) Read(p []byte) (int, error) {
 	case b.most > 0 && b.read > b.most:
 		b.err = b.c.tooLarge(b.most)
 		return 0, b.err
-	case b.paced && !b.pace.Keeps(now, b.useful()):
-		b.err = &problem.Error{Code: problem.RequestTimeout, Detail: "want " + strconv.Itoa(pace.MinBytesPerSecond) + " bytes a second at least"}
+	case b.paced && !b.pace.keeps(now, b.useful()):
+		b.err = &problem.Error{Code: problem.RequestTimeout, Detail: "want " + strconv.Itoa(minBytesPerSecond) + " bytes a second at least"}
 		return 0, b.err
 	case !b.end.IsZero() && now.After(b.end):
 		b.err = b.tooSlow(nil)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/pace"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
@@ -236,7 +235,7 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 		piece := body[:min(len(body), answerPiece)]
 		body = body[len(piece):]
 		// Each piece has its own deadline, so that a client that stops reading a large answer is noticed soon.
-		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/pace.MinBytesPerSecond)*time.Second))
+		c.writeBy(time.Now().Add(c.s.limits.BodyTimeout + time.Duration(len(piece)/minBytesPerSecond)*time.Second))
 		if first {
 			c.w.WriteHeader(status)
 		}

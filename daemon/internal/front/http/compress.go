@@ -3,20 +3,18 @@ package http
 import (
 	"bytes"
 	"net/http"
-
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/coding"
 )
 
 // Answers of Limits.CompressBytes and more are compressed for clients that accept it.
 
 // coding returns the coding for an answer of this many bytes; nil: none.
-func (c *call) coding(size int64) *coding.Coding {
+func (c *call) coding(size int64) *coding {
 	if c.s.limits.CompressBytes < 0 || size < c.s.limits.CompressBytes {
 		return nil
 	}
 	// Caches must know that the answer depends on it, even if no coding was chosen.
 	c.w.Header().Add("Vary", "Accept-Encoding")
-	return coding.Accepted(c.r.Header["Accept-Encoding"], c.s.codings)
+	return acceptedCoding(c.r.Header["Accept-Encoding"], c.s.codings)
 }
 
 // pack compresses a complete answer, if its client accepts that and it is worth it.
@@ -26,8 +24,8 @@ func (c *call) pack(h http.Header, body []byte) []byte {
 		return body
 	}
 	packed := bytes.NewBuffer(c.packed[:0])
-	p := k.Open(packed)
-	defer k.Release(p)
+	p := k.open(packed)
+	defer k.release(p)
 	if _, err := p.Write(body); err != nil {
 		return body
 	}
@@ -38,6 +36,6 @@ func (c *call) pack(h http.Header, body []byte) []byte {
 	if len(c.packed) >= len(body) {
 		return body
 	}
-	h.Set("Content-Encoding", k.Name)
+	h.Set("Content-Encoding", k.name)
 	return c.packed
 }

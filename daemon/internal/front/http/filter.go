@@ -8,7 +8,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/media"
 )
 
 // judgement is one of the operations on a batch.
@@ -19,7 +18,7 @@ type judgement struct {
 	// answer appends the JSON answer to a whole list.
 	answer func(c *call, dst []byte, n int) []byte
 	// lines appends the answer to a part of a stream; nil: only lists are accepted.
-	lines func(dst []byte, l *items.List, fresh []bool, m media.Type) []byte
+	lines func(dst []byte, l *items.List, fresh []bool, m media) []byte
 }
 
 func remembering() judgement {
@@ -40,13 +39,13 @@ func (c *call) forget() error { return c.batch(forgetting()) }
 
 // batch judges the items of the body, in any of its forms.
 func (c *call) batch(j judgement) error {
-	m, err := media.Of(c.r)
+	m, err := mediaOf(c.r)
 	switch {
 	case err != nil:
 		return err
-	case j.lines == nil && (m == media.Text || m == media.NDJSON):
-		return media.WantJSON(c.r)
-	case m == media.Text || m == media.NDJSON:
+	case j.lines == nil && (m == mediaText || m == mediaNDJSON):
+		return wantJSON(c.r)
+	case m == mediaText || m == mediaNDJSON:
 		return c.stream(j, m)
 	default:
 		return c.list(j, m)
@@ -54,7 +53,7 @@ func (c *call) batch(j judgement) error {
 }
 
 // list judges a JSON body.
-func (c *call) list(j judgement, m media.Type) error {
+func (c *call) list(j judgement, m media) error {
 	if err := c.decode(m, j.form); err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (c *call) list(j judgement, m media.Type) error {
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
 
-func (c *call) decode(m media.Type, form items.Form) error {
+func (c *call) decode(m media, form items.Form) error {
 	text, err := c.readBody(c.s.limits.BodyBytes)
 	if err != nil {
 		return err
@@ -85,7 +84,7 @@ func (c *call) decode(m media.Type, form items.Form) error {
 	c.req.Reset()
 	err = c.req.DecodeAs(form, text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
 	var bad *items.Error
-	if m == media.Form && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
+	if m == mediaForm && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
 		bad.Detail += " (for one item a line send Content-Type: text/plain)"
 	}
 	return err
@@ -147,15 +146,15 @@ func (c *call) tellOver(h http.Header) {
 	}
 }
 
-func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media.Type) []byte {
+func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media) []byte {
 	return l.AppendFreshLines(dst, fresh)
 }
 
 // appendVerdicts answers one line per item: new or seen, in NDJSON true or false; for a skipped
 // item invalid, in NDJSON null.
-func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media.Type) []byte {
+func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media) []byte {
 	yes, no, invalid := "new\n", "seen\n", "invalid\n"
-	if m == media.NDJSON {
+	if m == mediaNDJSON {
 		yes, no, invalid = "true\n", "false\n", "null\n"
 	}
 	holes := l.Holes()

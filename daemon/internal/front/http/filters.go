@@ -9,7 +9,6 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/filterjson"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
@@ -45,7 +44,7 @@ const specBytes = 64 << 10
 
 // putFilter makes a filter or finds it.
 func (c *call) putFilter() error {
-	if err := media.WantJSON(c.r); err != nil {
+	if err := wantJSON(c.r); err != nil {
 		return err
 	}
 	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))

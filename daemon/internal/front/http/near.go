@@ -9,13 +9,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/media"
 )
 
 // near compares documents. Remembering them needs a different scope than only comparing them. The
 // body says which applies; until it is read, the lesser scope is required.
 func (c *call) near() error {
-	if err := media.WantJSON(c.r); err != nil {
+	if err := wantJSON(c.r); err != nil {
 		return err
 	}
 	text, err := c.readBody(c.s.limits.BodyBytes)

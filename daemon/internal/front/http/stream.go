@@ -11,8 +11,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/coding"
-	"github.com/cr-clawer/urifilter/daemon/internal/front/http/media"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
@@ -35,20 +33,20 @@ const (
 type stream struct {
 	c     *call
 	j     judgement
-	media media.Type
+	media media
 
 	out               *spool.Queue
 	sending           chan struct{} // closed when the sender has ended; nil: not started
 	settled           bool          // the sender has ended, and settle has waited for it
 	total, duplicates int64
 
-	coding *coding.Coding // of the answer; nil: none
+	coding *coding // of the answer; nil: none
 
 	skips   bool // invalid lines are skipped
 	skipped skippedLines
 }
 
-func (c *call) stream(j judgement, m media.Type) error {
+func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
 		return c.s.access.NoToken(c.asking(j.scope), "send the token of a stream in the Authorization header")
 	}
@@ -115,7 +113,7 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 func (st *stream) run() error {
 	c := st.c
 	format := items.Lines
-	if st.media == media.NDJSON {
+	if st.media == mediaNDJSON {
 		format = items.NDJSON
 	}
 	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes, Skip: st.skips}
@@ -123,7 +121,7 @@ func (st *stream) run() error {
 	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
 		block = min(block, n+1) // 1: room to see the end in the same read
 	}
-	lines := items.NewReader(media.Lines(&c.body), format, limits, int(block))
+	lines := items.NewReader(linesOf(&c.body), format, limits, int(block))
 	lines.Grow = func(more int) error { // for a line longer than a block
 		if !c.hold(int64(more)) {
 			return c.overloaded()
@@ -212,7 +210,7 @@ func (st *stream) start() {
 func (st *stream) headers() {
 	h, shared := st.c.w.Header(), &st.c.s.header
 	h["Content-Type"] = shared.text
-	if st.media == media.NDJSON {
+	if st.media == mediaNDJSON {
 		h["Content-Type"] = shared.ndjson
 	}
 	h["Cache-Control"] = shared.noStore
@@ -220,9 +218,9 @@ func (st *stream) headers() {
 }
 
 // packAs has the answer compressed; nil: uncompressed. The header must not have been sent.
-func (st *stream) packAs(k *coding.Coding) {
+func (st *stream) packAs(k *coding) {
 	if st.coding = k; k != nil {
-		st.c.w.Header().Set("Content-Encoding", k.Name)
+		st.c.w.Header().Set("Content-Encoding", k.name)
 	}
 }
 
@@ -235,8 +233,8 @@ func (st *stream) send() {
 			st.c.sent = st.out.Drain(st.c.w, st.c.rc.Flush)
 			return
 		}
-		p := st.coding.Open(st.c.w)
-		defer st.coding.Release(p)
+		p := st.coding.open(st.c.w)
+		defer st.coding.release(p)
 		st.c.sent = st.out.Drain(p, func() error { return errors.Join(p.Flush(), st.c.rc.Flush()) })
 		if st.out.Err() == nil {
 			if err := p.Close(); err != nil {

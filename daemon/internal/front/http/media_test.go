@@ -1,4 +1,4 @@
-package media
+package http
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
-func TestOf(t *testing.T) {
-	const none Type = -1
-	for value, want := range map[string]Type{
-		"": JSON, "application/json": JSON, "Application/JSON; charset=UTF-8": JSON, "application/vnd.x+json": JSON,
-		"application/x-www-form-urlencoded": Form, "application/x-www-form-urlencoded; charset=utf-8": Form,
-		"text/plain": Text, "text/plain; charset=us-ascii": Text, "application/x-ndjson": NDJSON, "application/ndjson": NDJSON,
+func TestMediaOf(t *testing.T) {
+	const none media = -1
+	for value, want := range map[string]media{
+		"": mediaJSON, "application/json": mediaJSON, "Application/JSON; charset=UTF-8": mediaJSON, "application/vnd.x+json": mediaJSON,
+		"application/x-www-form-urlencoded": mediaForm, "application/x-www-form-urlencoded; charset=utf-8": mediaForm,
+		"text/plain": mediaText, "text/plain; charset=us-ascii": mediaText, "application/x-ndjson": mediaNDJSON, "application/ndjson": mediaNDJSON,
 		"text/plain; charset=latin1": none, "text/html": none, "image/svg+json": none, "text/": none, ";": none,
 	} {
 		r := &http.Request{Header: http.Header{"Content-Type": {value}}}
-		got, err := Of(r)
+		got, err := mediaOf(r)
 		if want == none {
 			if problem.Of(err).Code != problem.UnsupportedMedia {
 				t.Errorf("%q: got %v, %v; want %s", value, got, err, problem.UnsupportedMedia)
@@ -28,14 +28,14 @@ func TestOf(t *testing.T) {
 		} else if err != nil || got != want {
 			t.Errorf("%q: got %v, %v; want %v", value, got, err, want)
 		}
-		if err := WantJSON(r); (err == nil) != (want == JSON || want == Form) {
+		if err := wantJSON(r); (err == nil) != (want == mediaJSON || want == mediaForm) {
 			t.Errorf("%q: where JSON alone is taken: %v", value, err)
 		}
 	}
 }
 
 // Data that is not text is noticed however few bytes come at a time, and text passes unchanged.
-func TestLines(t *testing.T) {
+func TestLinesAreText(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\n": "", "": "", "\xc3\xbc\n": "", strings.Repeat("long line ", 10_000): "",
 		"\x1f\x8b\x08\x00": problem.UnsupportedCoding, "\x28\xb5\x2f\xfd\x00": problem.UnsupportedMedia,
@@ -44,7 +44,7 @@ func TestLines(t *testing.T) {
 		for way, source := range map[string]io.Reader{
 			"at once": strings.NewReader(text), "by bytes": iotest.OneByteReader(strings.NewReader(text)), "with its end": iotest.DataErrReader(strings.NewReader(text)),
 		} {
-			got, err := io.ReadAll(Lines(source))
+			got, err := io.ReadAll(linesOf(source))
 			var bad *problem.Error
 			switch {
 			case want == "" && (err != nil || string(got) != text):

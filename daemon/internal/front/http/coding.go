@@ -1,8 +1,4 @@
-// Package coding compresses answers in the codings that HTTP clients accept: zstd and gzip. Both
-// use a fast level: URIs shrink to a fifth at any level, and a crawler waits for the answer.
-//
-// It does not decide which answers are worth compressing.
-package coding
+package http
 
 import (
 	"io"
@@ -14,28 +10,29 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Coding is one way to compress an answer. It is safe for concurrent use.
-type Coding struct {
-	Name string // in Content-Encoding
+// coding is one way to compress an answer. All use a fast level: URIs shrink to a fifth at any level, and a
+// crawler waits for the answer. It is safe for concurrent use.
+type coding struct {
+	name string // in Content-Encoding
 	pool sync.Pool
 }
 
-// Packer compresses what is written to it. After Flush the other side can read all data written
+// packer compresses what is written to it. After Flush the other side can read all data written
 // so far. Close ends the compressed data.
-type Packer interface {
+type packer interface {
 	io.WriteCloser
 	Flush() error
 	Reset(io.Writer)
 }
 
-// All lists the codings that we have, the better ones first.
-func All() []*Coding {
-	gz := &Coding{Name: "gzip"}
+// allCodings lists the codings that we have, the better ones first.
+func allCodings() []*coding {
+	gz := &coding{name: "gzip"}
 	gz.pool.New = func() any {
 		w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 		return mustPack(w, err)
 	}
-	zs := &Coding{Name: "zstd"}
+	zs := &coding{name: "zstd"}
 	zs.pool.New = func() any {
 		// A window of 512 KiB finds the repeats in URIs, and takes 1 MiB in total. Without
 		// concurrency no goroutine outlives the call.
@@ -43,32 +40,32 @@ func All() []*Coding {
 			zstd.WithWindowSize(512<<10), zstd.WithLowerEncoderMem(true))
 		return mustPack(w, err)
 	}
-	return []*Coding{zs, gz}
+	return []*coding{zs, gz}
 }
 
-func mustPack(p Packer, err error) Packer {
+func mustPack(p packer, err error) packer {
 	if err != nil {
 		panic(err) // the options are constants
 	}
 	return p
 }
 
-// Open makes a Packer that writes to w; Release must follow.
-func (k *Coding) Open(w io.Writer) Packer {
-	p := k.pool.Get().(Packer)
+// open makes a packer that writes to w; release must follow.
+func (k *coding) open(w io.Writer) packer {
+	p := k.pool.Get().(packer)
 	p.Reset(w)
 	return p
 }
 
-// Release takes back a Packer from Open, which must not be used afterwards.
-func (k *Coding) Release(p Packer) {
+// release takes back a packer from open, which must not be used afterwards.
+func (k *coding) release(p packer) {
 	p.Reset(nil) // it must not keep a connection alive
 	k.pool.Put(p)
 }
 
-// Accepted chooses a coding by the Accept-Encoding of a request, nil for none. It takes the
+// acceptedCoding chooses a coding by the Accept-Encoding of a request, nil for none. It takes the
 // highest quality value, or the first of known among equals (RFC 9110, 12.5.3).
-func Accepted(header []string, known []*Coding) *Coding {
+func acceptedCoding(header []string, known []*coding) *coding {
 	if len(header) == 0 {
 		return nil
 	}
@@ -91,10 +88,10 @@ func Accepted(header []string, known []*Coding) *Coding {
 		}
 		return other
 	}
-	var best *Coding
+	var best *coding
 	most := of("identity", 0) // unless it is named, any accepted coding is better
 	for _, k := range known {
-		if q := of(k.Name, of("*", 0)); q > 0 && (q > most || best == nil && q == most) {
+		if q := of(k.name, of("*", 0)); q > 0 && (q > most || best == nil && q == most) {
 			best, most = k, q
 		}
 	}

@@ -1,4 +1,4 @@
-package media
+package http
 
 import (
 	"bytes"
@@ -8,17 +8,17 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
-// Lines is a stream of lines whose first bytes are checked: otherwise the lines of a packed or
+// linesOf is a stream of lines whose first bytes are checked: otherwise the lines of a packed or
 // binary file would be remembered forever as items.
-func Lines(src io.Reader) io.Reader { return &text{src: src} }
+func linesOf(src io.Reader) io.Reader { return &textReader{src: src} }
 
-type text struct {
+type textReader struct {
 	src    io.Reader
 	looked bool
 }
 
 // Read implements [io.Reader]. Its error for data that is not text is a [problem.Error].
-func (t *text) Read(p []byte) (n int, err error) {
+func (t *textReader) Read(p []byte) (n int, err error) {
 	if t.looked {
 		return t.src.Read(p)
 	}

@@ -1,4 +1,4 @@
-package coding
+package http
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-func TestAccepted(t *testing.T) {
-	known := All()
+func TestAcceptedCoding(t *testing.T) {
+	known := allCodings()
 	for header, want := range map[string]string{
 		"":                                   "",
 		"gzip":                               "gzip",
@@ -39,17 +39,17 @@ func TestAccepted(t *testing.T) {
 		"gzip;q=1.0, identity; q=0.5, *;q=0": "gzip",
 	} {
 		got := ""
-		if k := Accepted([]string{header}, known); k != nil {
-			got = k.Name
+		if k := acceptedCoding([]string{header}, known); k != nil {
+			got = k.name
 		}
 		if got != want {
 			t.Errorf("%q: %q, want %q", header, got, want)
 		}
 	}
-	if k := Accepted(nil, known); k != nil {
-		t.Errorf("no header: %s", k.Name)
+	if k := acceptedCoding(nil, known); k != nil {
+		t.Errorf("no header: %s", k.name)
 	}
-	if k := Accepted([]string{"br", "gzip"}, known); k == nil || k.Name != "gzip" {
+	if k := acceptedCoding([]string{"br", "gzip"}, known); k == nil || k.name != "gzip" {
 		t.Error("two lines of the header are not one list")
 	}
 }
@@ -65,21 +65,21 @@ func BenchmarkCompression(b *testing.B) {
 		copy(answer[at+len(itemText)-9:], fmt.Sprintf("%08x", uint32(i)*2654435761))
 		at += len(itemText) + 1
 	}
-	for _, k := range All() {
-		b.Run(k.Name, func(b *testing.B) {
+	for _, k := range allCodings() {
+		b.Run(k.name, func(b *testing.B) {
 			var packed bytes.Buffer
 			b.SetBytes(int64(len(answer)))
 			b.ReportAllocs()
 			for b.Loop() {
 				packed.Reset()
-				p := k.Open(&packed)
+				p := k.open(&packed)
 				if _, err := p.Write(answer); err != nil {
 					b.Fatal(err)
 				}
 				if err := p.Close(); err != nil {
 					b.Fatal(err)
 				}
-				k.Release(p)
+				k.release(p)
 			}
 			b.ReportMetric(float64(packed.Len())/float64(len(answer)), "ratio")
 		})

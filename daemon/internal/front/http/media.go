@@ -1,8 +1,4 @@
-// Package media decides how to read a request's body: by its Content-Type, and for lines also by
-// whether the first bytes can be text.
-//
-// It decodes nothing.
-package media
+package http
 
 import (
 	"mime"
@@ -13,52 +9,51 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
-// Type says how to read a request's body.
-type Type int
+// media says how to read a request's body.
+type media int
 
-// The body types.
 const (
-	JSON   Type = iota
-	Form        // also JSON: the type that curl -d sends
-	Text        // lines
-	NDJSON      // lines of JSON
+	mediaJSON   media = iota
+	mediaForm         // also JSON: the type that curl -d sends
+	mediaText         // lines
+	mediaNDJSON       // lines of JSON
 )
 
-// Of returns the body's type for a call that takes JSON and streams. Its error is a
+// mediaOf returns the type of the body for a call that takes JSON and streams. Its error is a
 // [problem.Error].
-func Of(r *http.Request) (Type, error) {
+func mediaOf(r *http.Request) (media, error) {
 	value := r.Header.Get("Content-Type")
 	switch value { // the usual ones need no parsing
 	case "", "application/json":
-		return JSON, nil
+		return mediaJSON, nil
 	case "application/x-www-form-urlencoded":
-		return Form, nil
+		return mediaForm, nil
 	}
 	base, params, err := mime.ParseMediaType(value)
 	if err != nil {
-		return 0, unsupported(value, true)
+		return 0, unsupportedMedia(value, true)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
-		return 0, unsupported(value, true)
+		return 0, unsupportedMedia(value, true)
 	}
 	switch {
 	case base == "text/plain":
-		return Text, nil
+		return mediaText, nil
 	case base == "application/x-ndjson", base == "application/ndjson":
-		return NDJSON, nil
+		return mediaNDJSON, nil
 	case base == "application/x-www-form-urlencoded":
-		return Form, nil
+		return mediaForm, nil
 	case isJSON(base):
-		return JSON, nil
+		return mediaJSON, nil
 	}
-	return 0, unsupported(value, true)
+	return 0, unsupportedMedia(value, true)
 }
 
-// WantJSON checks the body's type for a call that takes only JSON.
-func WantJSON(r *http.Request) error {
-	m, err := Of(r)
-	if err != nil || m == Text || m == NDJSON {
-		return unsupported(r.Header.Get("Content-Type"), false)
+// wantJSON checks the body's type for a call that takes only JSON.
+func wantJSON(r *http.Request) error {
+	m, err := mediaOf(r)
+	if err != nil || m == mediaText || m == mediaNDJSON {
+		return unsupportedMedia(r.Header.Get("Content-Type"), false)
 	}
 	return nil
 }
@@ -67,7 +62,7 @@ func isJSON(base string) bool {
 	return base == "application/json" || strings.HasPrefix(base, "application/") && strings.HasSuffix(base, "+json")
 }
 
-func unsupported(value string, streams bool) error {
+func unsupportedMedia(value string, streams bool) error {
 	known := []string{"application/json"}
 	if streams {
 		known = append(known, "application/x-ndjson", "text/plain")
