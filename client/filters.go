@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 )
 
 // Filters lists all filters that are served, by id.
@@ -75,6 +76,52 @@ func (c *Client) ClearFilter(ctx context.Context, name string) (FilterInfo, erro
 	var info FilterInfo
 	err = c.decode("filters/"+name+"/clear", answer.body, &info)
 	return info, err
+}
+
+// MergeFilter makes all items of one filter seen in another, and returns the latter. The first stays
+// as it is. Both must be of one kind, be made for the same, and hash with one secret: see
+// [FilterSpec.Like]; an *Error with the code filters_differ says in what they differ. The call may
+// take minutes: only ctx limits it. It can be repeated. It needs a token of the admin scope.
+func (c *Client) MergeFilter(ctx context.Context, from, into string) (FilterInfo, error) {
+	k := filterCall(http.MethodPost, into)
+	k.path, k.query = append(k.path, "merge"), url.Values{"from": {from}}
+	k.idempotent, k.changes, k.untimed = true, true, true
+	answer, err := c.exchange(ctx, k, nil, nil)
+	if err != nil {
+		return FilterInfo{}, err
+	}
+	var info FilterInfo
+	err = c.decode("filters/"+into+"/merge", answer.body, &info)
+	return info, err
+}
+
+// DigestParts is into how many parts [Client.Digests] divides a filter.
+const DigestParts = 256
+
+// Digests returns a part of the digests of a filter that keeps some (exact, timing), from 0 to
+// DigestParts-1: lines of text, of which the first describes the filter, with the secret by which
+// its items are hashed. It needs a token of the admin scope.
+func (c *Client) Digests(ctx context.Context, name string, part int) ([]byte, error) {
+	k := filterCall(http.MethodGet, name)
+	k.path, k.query = append(k.path, "digests"), url.Values{"part": {strconv.Itoa(part)}}
+	answer, err := c.exchange(ctx, k, nil, nil)
+	return answer.body, err
+}
+
+// PutDigests makes digests seen, in lines as [Client.Digests] returns them; the first line may be
+// that of another part. A filter that does not exist is made as that line says. The call may be
+// repeated. It needs a token of the admin scope.
+func (c *Client) PutDigests(ctx context.Context, name string, lines []byte) (DigestsResult, error) {
+	k := filterCall(http.MethodPost, name)
+	k.path, k.kind = append(k.path, "digests"), "text/plain; charset=utf-8"
+	k.idempotent, k.changes = true, true
+	answer, err := c.exchange(ctx, k, lines, nil)
+	if err != nil {
+		return DigestsResult{}, err
+	}
+	var result DigestsResult
+	err = c.decode("filters/"+name+"/digests", answer.body, &result)
+	return result, err
 }
 
 // Ready returns nil if a daemon accepts batches now, and otherwise an error that says why

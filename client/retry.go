@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,7 +203,7 @@ func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, 
 		defer cancel()
 	}
 	if body != nil {
-		k.kind = "application/json"
+		k.kind = cmp.Or(k.kind, "application/json")
 	}
 	u := address(srv.base, k.path, k.query)
 	read := func(res *http.Response) error {

@@ -52,6 +52,13 @@ type Fullness struct {
 	FPREstimate float64 `json:"fpr_estimate,omitempty"`
 }
 
+// DigestsResult answers POST /api/v1/filters/{name}/digests.
+type DigestsResult struct {
+	Total   int `json:"total"`             // digests of the call
+	New     int `json:"new"`               // of these, that were not seen before
+	Expired int `json:"expired,omitempty"` // of these, whose time has passed
+}
+
 // FilterSpec is the body of PUT /api/v1/filters/{name}; zero fields have the daemon's defaults.
 type FilterSpec struct {
 	ID        int     `json:"id,omitempty"`         // fixed id; 0: the daemon chooses a free one
@@ -70,6 +77,9 @@ type FilterSpec struct {
 	Distance uint64 `json:"distance,omitempty"`
 	// FeatureHash (simhash) is xxh3 (the default), or md5 for the fingerprints of the Python module.
 	FeatureHash string `json:"feature_hash,omitempty"`
+	// Like names a filter: the new one has its kind and parameters, and hashes with its secret, so
+	// that the two can be merged. "": none.
+	Like string `json:"like,omitempty"`
 	// More are parameters of kinds that this version of the client does not know, by their keys.
 	More map[string]any `json:"-"`
 }

@@ -21,6 +21,30 @@ const firstFreeID = 1000
 // archive must be asked but cannot be reached, and a *QuarantinedError for a filter in
 // quarantine.
 func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
+	return e.create(ctx, spec, newIdentity(1))
+}
+
+// CreateWith is Create for a filter that hashes items with a seed of another one, so that the two
+// can be merged. It returns a *UnlikeError if there is a filter that hashes with another seed.
+func (e *Engine) CreateWith(ctx context.Context, spec Spec, seed uint64) (f *Filter, created bool, err error) {
+	b := newIdentity(1)
+	b.Seed = seed
+	f, created, err = e.create(ctx, spec, b)
+	if err == nil && f.Seed() != seed {
+		return nil, false, &UnlikeError{Filter: f.Name, Reason: otherSeed}
+	}
+	return f, created, err
+}
+
+// CreateLike is CreateWith the seed of another filter, which must be of the same kind.
+func (e *Engine) CreateLike(ctx context.Context, spec Spec, like *Filter) (f *Filter, created bool, err error) {
+	if err := like.sameItems(spec, like.Seed()); err != nil {
+		return nil, false, err
+	}
+	return e.CreateWith(ctx, spec, like.Seed())
+}
+
+func (e *Engine) create(ctx context.Context, spec Spec, b Identity) (f *Filter, created bool, err error) {
 	if err := validate(spec); err != nil {
 		return nil, false, err
 	}
@@ -49,7 +73,7 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 		}
 	}
 	if a == nil {
-		f, err = e.makeEmpty(ctx, spec, 1)
+		f, err = e.makeEmpty(ctx, spec, b)
 		return f, err == nil, err
 	}
 	if spec.ID == 0 {
@@ -63,7 +87,8 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 	case a.Spec == spec:
 		f, err = e.adopt(ctx, *a)
 	case a.Items == 0:
-		f, err = e.makeEmpty(ctx, spec, a.Header.Generation+1)
+		b.Generation = a.Header.Generation + 1
+		f, err = e.makeEmpty(ctx, spec, b)
 	default:
 		err = fmt.Errorf("filter %s: in the archive: %w: %s", spec.Name, ErrConflict, a.Spec.Differences(spec))
 	}
@@ -153,7 +178,7 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 }
 
 // makeEmpty makes an empty filter. The caller has begun its change.
-func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*Filter, error) {
+func (e *Engine) makeEmpty(ctx context.Context, spec Spec, b Identity) (*Filter, error) {
 	if err := validate(spec); err != nil {
 		return nil, err
 	}
@@ -163,7 +188,7 @@ func (e *Engine) makeEmpty(ctx context.Context, spec Spec, generation uint64) (*
 	if err := e.number(ctx, &spec); err != nil {
 		return nil, err
 	}
-	set, err := e.store.Create(ctx, spec, newIdentity(generation))
+	set, err := e.store.Create(ctx, spec, b)
 	if err != nil {
 		return nil, err
 	}

@@ -33,11 +33,11 @@ func (e *KindError) Error() string {
 func (e *KindError) Unwrap() error { return e.Lacks }
 
 // Others says in words which filters can do what this one cannot, such as "filters of the kind
-// simhash": forget, reserve or compare.
+// simhash": forget, reserve, compare or list.
 func (e *KindError) Others() string {
 	var names []string
 	for _, k := range configs.Kinds() {
-		has := map[error]bool{ErrForgetsNone: k.Forgets, ErrReservesNone: k.Reserves, ErrComparesNone: k.Texts}
+		has := map[error]bool{ErrForgetsNone: k.Forgets, ErrReservesNone: k.Reserves, ErrComparesNone: k.Texts, ErrListsNone: k.Forgets}
 		if has[e.Lacks] {
 			names = append(names, k.Name)
 		}

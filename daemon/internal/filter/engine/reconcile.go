@@ -93,7 +93,7 @@ func (e *Engine) reconcileAlone(ctx context.Context, cause error) error {
 		if e.isWaiting(spec.Name) { // it was not made meanwhile
 			e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
 				"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
-			_, err = e.makeEmpty(ctx, spec, 1)
+			_, err = e.makeEmpty(ctx, spec, newIdentity(1))
 		}
 		end()
 		errs = append(errs, err)
@@ -143,7 +143,7 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 		return e.compare(ctx, have, a)
 	case a == nil && wanted:
 		e.log.Warn("filter starts EMPTY: neither store nor archive has it", "filter", name)
-		_, err := e.makeEmpty(ctx, w.spec, 1)
+		_, err := e.makeEmpty(ctx, w.spec, newIdentity(1))
 		return err
 	case a == nil:
 		return nil // dropped meanwhile
@@ -152,7 +152,7 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 		return nil
 	case wanted && !sameMap(a.Spec, w.spec) && a.Items == 0:
 		e.log.Warn("filter starts EMPTY: the archive has an empty one with other parameters", "filter", name)
-		_, err := e.makeEmpty(ctx, w.spec, a.Header.Generation+1)
+		_, err := e.makeEmpty(ctx, w.spec, newIdentity(a.Header.Generation+1))
 		return err
 	default:
 		if wanted && w.spec.ID == 0 {

@@ -107,6 +107,8 @@ type Forgetful interface {
 	// Forget makes keys new again, in memory and in what goes to Log's journal, and returns
 	// how many of them were seen.
 	Forget(keys []bloom.Hash) int
+	// Digests is that of engine.Listed.
+	Digests(i int, dst []engine.Digest) []engine.Digest
 }
 
 // Sweeping is a memory that changes as time passes.

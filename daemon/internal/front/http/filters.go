@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -59,11 +60,24 @@ func (c *call) putFilter() error {
 	if err != nil || there.Name != c.name { // it may be the id of another filter
 		there = nil
 	}
+	create := c.s.engine.Create
+	if asked.Like != "" {
+		like, err := c.s.engine.Find(c.r.Context(), asked.Like)
+		if err != nil {
+			return err
+		}
+		if there == nil {
+			there = like
+		}
+		create = func(ctx context.Context, spec engine.Spec) (*engine.Filter, bool, error) {
+			return c.s.engine.CreateLike(ctx, spec, like)
+		}
+	}
 	spec, err := asked.Spec(c.name, there, c.s.defaults)
 	if err != nil {
 		return err
 	}
-	f, created, err := c.s.engine.Create(c.r.Context(), spec)
+	f, created, err := create(c.r.Context(), spec)
 	if err != nil {
 		return err
 	}

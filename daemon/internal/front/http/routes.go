@@ -22,6 +22,8 @@ const (
 	pathFilters   = "/api/v1/filters"
 	pathOne       = "/api/v1/filters/{name}"
 	pathClear     = "/api/v1/filters/{name}/clear"
+	pathMerge     = "/api/v1/filters/{name}/merge"
+	pathDigests   = "/api/v1/filters/{name}/digests"
 	pathWriteback = "/api/v1/filters/{name}/writeback"
 	pathRestore   = "/api/v1/filters/{name}/restore"
 	pathUnknown   = "unknown" // the label that all unknown paths share
@@ -54,6 +56,9 @@ const (
 	auditCreate    = "create"
 	auditDrop      = "drop"
 	auditClear     = "clear"
+	auditMerge     = "merge"
+	auditExport    = "export"
+	auditImport    = "import"
 	auditWriteback = "writeback"
 	auditRestore   = "restore"
 )
@@ -87,7 +92,12 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 			http.MethodPut:    {scope: scopeAdmin, audit: auditCreate, do: (*call).putFilter},
 			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, do: (*call).dropFilter},
 		},
-		pathClear:       {http.MethodPost: {scope: scopeAdmin, audit: auditClear, do: (*call).clearFilter}},
+		pathClear: {http.MethodPost: {scope: scopeAdmin, audit: auditClear, do: (*call).clearFilter}},
+		pathMerge: {http.MethodPost: {scope: scopeAdmin, audit: auditMerge, do: (*call).mergeFilter}},
+		pathDigests: {
+			http.MethodGet:  {scope: scopeAdmin, audit: auditExport, do: (*call).exportDigests},
+			http.MethodPost: {scope: scopeAdmin, audit: auditImport, do: (*call).importDigests},
+		},
 		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, audit: auditWriteback, do: (*call).writeback}},
 		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, do: (*call).restore}},
 		"/livez":        {http.MethodGet: {do: (*call).live}},
@@ -135,6 +145,10 @@ func (s *Server) match(path string) (r *route, name string) {
 		return s.routes[pathOne], name
 	case verb == "clear":
 		return s.routes[pathClear], name
+	case verb == "merge":
+		return s.routes[pathMerge], name
+	case verb == "digests":
+		return s.routes[pathDigests], name
 	case verb == "writeback":
 		return s.routes[pathWriteback], name
 	case verb == "restore":

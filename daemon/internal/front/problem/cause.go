@@ -47,6 +47,7 @@ func Of(err error) *Error {
 		expire  *batch.ExpireError
 		dropped *batch.DroppedError
 		lease   *batch.LeaseError
+		unlike  *engine.UnlikeError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -92,6 +93,10 @@ func Of(err error) *Error {
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrReservesNone):
 		return &Error{Code: ReserveNotSupported, Detail: kind.Error() + "; " + kind.Others() + " can " +
 			"(a bit of a bit-map may stand for many items, and cannot be given back)"}
+	case errors.As(err, &kind) && errors.Is(kind, engine.ErrListsNone):
+		return &Error{Code: DigestsNotSupported, Detail: kind.Error() + "; " + kind.Others() + " have, in the store embedded"}
+	case errors.As(err, &unlike):
+		return &Error{Code: FiltersDiffer, Detail: unlike.Error()}
 	case errors.As(err, &lease):
 		return &Error{Code: items.LeaseInvalid, Detail: lease.Error()}
 	case errors.Is(err, engine.ErrNoReservation):

@@ -32,6 +32,8 @@ const (
 	BitMapNotSupported  = "bitmap_not_supported"
 	ForgetNotSupported  = "forget_not_supported"
 	ReserveNotSupported = "reserve_not_supported"
+	DigestsNotSupported = "digests_not_supported"
+	FiltersDiffer       = "filters_differ"
 	UnknownReservation  = "unknown_reservation"
 	NearNotSupported    = "near_not_supported"
 	ItemsNotSupported   = "items_not_supported"

@@ -147,11 +147,18 @@ type forgetful struct {
 var (
 	_ engine.Forgetful = forgetful{}
 	_ engine.Growing   = forgetful{}
+	_ engine.Listed    = forgetful{}
 )
 
 // Forget implements engine.Forgetful.
 func (s forgetful) Forget(_ context.Context, keys []bloom.Hash) (int, error) {
 	return s.change(len(keys), func() (int, error) { return s.keys.Forget(keys), nil })
+}
+
+// Digests implements engine.Listed.
+func (s forgetful) Digests(i int, dst []engine.Digest) (all []engine.Digest, err error) {
+	err = s.has(func() { all = s.keys.Digests(i, dst) })
+	return all, err
 }
 
 // Memory implements engine.Growing.

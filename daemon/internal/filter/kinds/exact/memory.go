@@ -69,6 +69,14 @@ func (m *memory) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.head.Generation}
 }
 
+// Digests implements kind.Forgetful.
+func (m *memory) Digests(i int, dst []engine.Digest) []engine.Digest {
+	for _, e := range m.keys.Part(i, table.Still, nil) {
+		dst = append(dst, engine.Digest{Key: e.Key})
+	}
+	return dst
+}
+
 // Apply applies pairs of slots, see memory.
 func (m *memory) Apply(slots []bloom.Hash) error {
 	return m.keys.Apply(slots, func() int64 { return table.Still }, m.time.Advance)

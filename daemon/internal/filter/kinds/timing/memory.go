@@ -84,6 +84,15 @@ func (e *entries) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: e.head.Generation}
 }
 
+// Digests implements kind.Forgetful.
+func (e *entries) Digests(i int, dst []engine.Digest) []engine.Digest {
+	now := e.table.Now() // before Part, so that nothing has expired by it
+	for _, of := range e.table.Part(i, nil) {
+		dst = append(dst, engine.Digest{Key: of.Key, Left: time.Duration(of.Until-now) * time.Millisecond})
+	}
+	return dst
+}
+
 // Apply applies pairs of slots: a key; its deadline and when that was given. The last
 // deadline of a key counts. Package table defines the entries about reservations.
 func (e *entries) Apply(slots []bloom.Hash) error { return e.table.Apply(slots) }

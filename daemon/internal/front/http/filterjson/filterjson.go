@@ -26,6 +26,9 @@ const expireKey = "expire"
 // Asked is the body of a PUT: parameters of all kinds, by their keys. Each points to the decoded
 // value of its type, for a time to its seconds, and for expire to its text; nil if it was not sent.
 type Asked struct {
+	// Like names the filter whose kind, parameters and secret it is to have; "": none.
+	Like string
+
 	id     int
 	kind   string
 	params map[string]any
@@ -40,6 +43,7 @@ func Decode(text []byte) (Asked, error) {
 	into := map[string]member{
 		"id":   {&asked.id, "a whole number, such as 1001"},
 		"kind": {&asked.kind, `a text, such as "` + configs.DefaultKind().Name + `"`},
+		"like": {&asked.Like, `the name of a filter, such as "uri"`},
 	}
 	for _, p := range configs.Parameters() {
 		to := reflect.New(reflect.PointerTo(p.Type())).Interface() // so that 0 differs from an omitted value
@@ -55,13 +59,15 @@ func Decode(text []byte) (Asked, error) {
 }
 
 // Spec returns the filter that the body asks for under a name. Omitted values come from the
-// existing filter there (nil: none), or else from the defaults.
+// existing filter there, which may be that of Like (nil: none), or else from the defaults.
 func (a *Asked) Spec(name string, there *engine.Filter, defaults configs.Defaults) (engine.Spec, error) {
 	spec := engine.Spec{Name: name, Kind: a.kind}
 	if there != nil && (a.kind == "" || a.kind == there.Kind) {
 		spec = there.Spec // another kind shares nothing with it
 	}
-	spec = spec.Complete(defaults)
+	if spec = spec.Complete(defaults); spec.Name != name {
+		spec.Name, spec.ID = name, 0
+	}
 	if a.id != 0 {
 		spec.ID = a.id
 	}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+)
+
+// UnlikeError is returned for two filters that differ in what must be the same, or a filter that
+// differs from a list of digests.
+type UnlikeError struct{ Filter, Reason string }
+
+func (e *UnlikeError) Error() string { return "filter " + e.Filter + ": " + e.Reason }
+
+// otherSeed does not show the seeds, which are secret.
+const otherSeed = "hashes items with another secret, so that the same item has another digest, and other bits; one that is made like the other can be merged with it"
+
+// ErrListsNone: the digests cannot be listed.
+var ErrListsNone = errors.New("has no digests that can be listed where it is kept")
+
+// Digest is what a filter without a bit-map keeps of an item.
+type Digest struct {
+	Key  bloom.Hash
+	Left time.Duration // how long it is seen from now on; 0: for ever
+}
+
+// DigestParts is into how many parts the digests of a filter are divided, by their first byte.
+const DigestParts = 256
+
+// Listed is a Set whose digests can be listed.
+type Listed interface {
+	Set
+	// Digests appends those of part i, of DigestParts, that are seen. What is added or forgotten
+	// meanwhile may be there or not.
+	Digests(i int, dst []Digest) ([]Digest, error)
+}
+
+// Listed returns the filter's set as a Listed, or a *KindError.
+func (f *Filter) Listed() (Listed, error) { return As[Listed](f.Spec, f.Set, ErrListsNone) }
+
+// TakeDigests is Add for digests of a filter of the same kind and seed, for the time that each of
+// them has left. It returns how many were new. After an error some of them may have been added.
+// Times are rounded up to seconds, so that few batches are made of them.
+func (f *Filter) TakeDigests(ctx context.Context, digests []Digest) (int, error) {
+	batches := map[time.Duration][]bloom.Hash{}
+	for _, d := range digests {
+		left := (d.Left + time.Second - 1).Truncate(time.Second)
+		batches[left] = append(batches[left], d.Key)
+	}
+	var mu sync.Mutex // guards the following
+	all, errs := 0, []error(nil)
+	var work sync.WaitGroup
+	room := make(chan struct{}, 16) // batches that share the waits for the disk
+	for left, keys := range batches {
+		room <- struct{}{}
+		work.Go(func() {
+			defer func() { <-room }()
+			n, err := f.Add(ctx, keys, left, make([]bool, len(keys)))
+			mu.Lock()
+			defer mu.Unlock()
+			all, errs = all+n, append(errs, err)
+		})
+	}
+	work.Wait()
+	return all, errors.Join(errs...)
+}
+
+// Merge makes all items of a filter seen in another one, durable on return, and returns the latter.
+// What is added to the first one meanwhile may be missing. Both must be bit-maps of one shape, or
+// keep digests, and hash with one seed: else it returns a *UnlikeError or a *KindError, and nothing
+// is changed. After any other error some of the items may be seen, and it can be repeated.
+func (e *Engine) Merge(ctx context.Context, from, into string) (*Filter, error) {
+	source, err := e.Find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	target, err := e.Find(ctx, into)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end, err := e.begin(ctx, target.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if target, err = e.Lookup(target.Name); err != nil {
+		return nil, err
+	}
+	if source.Name == target.Name {
+		return nil, &UnlikeError{Filter: target.Name, Reason: "is one filter, and cannot be merged with itself"}
+	}
+	if err := target.sameItems(source.Spec, source.Seed()); err != nil {
+		return nil, err
+	}
+	if bits, ok := source.Set.(BitMap); ok {
+		err = target.mergeBits(ctx, bits)
+	} else {
+		err = target.mergeDigests(ctx, source)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("merge filter %s: %w", source.Name, err)
+	}
+	e.log.Info("filter merged", "filter", target.Name, "from", source.Name)
+	return target, nil
+}
+
+// sameItems returns a *UnlikeError unless f is of the kind of a filter with the spec and the seed,
+// and takes the same items for equal.
+func (f *Filter) sameItems(spec Spec, seed uint64) error {
+	reason := ""
+	switch {
+	case f.Kind != spec.Kind:
+		reason = fmt.Sprintf("is of the kind %s, the other of the kind %s", f.Kind, spec.Kind)
+	case f.Canonical() != spec.Canonical():
+		reason = fmt.Sprintf("normalizes URIs in another way than the other (canonical, canonical_drop): %s", f.Differences(spec))
+	case f.Seed() != seed:
+		reason = otherSeed
+	default:
+		return nil
+	}
+	return &UnlikeError{Filter: f.Name, Reason: reason}
+}
+
+// TakesDigestsOf returns a *UnlikeError if f cannot take the digests of a filter with the spec and
+// the seed, and a *KindError if it has none.
+func (f *Filter) TakesDigestsOf(spec Spec, seed uint64) error {
+	_, bits := f.Set.(BitMap)
+	_, own := f.Set.(Hashing)
+	if bits || own || f.TakesItems() != nil {
+		return &KindError{Filter: f.Name, Kind: f.Kind, Lacks: ErrListsNone}
+	}
+	return f.sameItems(spec, seed)
+}
+
+func (f *Filter) mergeDigests(ctx context.Context, source *Filter) error {
+	list, err := source.Listed()
+	if err != nil {
+		return err
+	}
+	var digests []Digest
+	for i := range DigestParts {
+		if digests, err = list.Digests(i, digests[:0]); err != nil {
+			return err
+		}
+		if _, err := f.TakeDigests(ctx, digests); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Filter) mergeBits(ctx context.Context, from BitMap) error {
+	into, err := f.BitMap()
+	if err != nil {
+		return err
+	}
+	have, more := into.Header(), from.Header()
+	have.Generation = more.Generation // of two filters: both are what they are now
+	if !have.SameBits(more) || have.Layers > 0 != (more.Layers > 0) {
+		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("is a bit-map for %d items at an error rate of %g, the other for %d at %g; they must be made for the same, and both grow or both not",
+			have.Capacity, have.ErrorRate, more.Capacity, more.ErrorRate)}
+	}
+	if all := f.Stats().Items + from.Stats().Items; f.bound.Rejects() && all > f.bound.Items {
+		return fmt.Errorf("filter %s: both have about %d items, and on_full reject leaves room for %d: %w", f.Name, all, f.bound.Items, ErrFull)
+	}
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range more.Stripes() {
+		stripe, err := from.Stripe(ctx, i, buf)
+		if err == nil {
+			err = into.MergeStripe(ctx, i, stripe)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return into.Commit(ctx)
+}

@@ -1,0 +1,207 @@
+package http
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/filterjson"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+)
+
+// A list of digests is text: a head, which is a JSON object with the version of the form, the
+// filter's kind, parameters and secret, and then a line for each digest: 32 hexadecimal digits and,
+// if its item expires, a blank and when, in milliseconds since 1970. The file of `urifilter export`
+// ends in a line of its own, see the command.
+const (
+	digestsVersion = 1
+	digestLine     = 32 + 1 + 13 + 1 // bytes, at most for the next 260 years
+)
+
+// digestsHead is what the head has besides the filter's parameters.
+type digestsHead struct {
+	Version *int   `json:"urifilter_digests"`
+	Filter  string `json:"filter"` // from which it was made
+	Secret  string `json:"secret"`
+}
+
+func appendDigestsHead(dst []byte, f *engine.Filter) ([]byte, error) {
+	secret := hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.Seed()))
+	all := append([]configs.Member{{Key: "urifilter_digests", Value: digestsVersion}, {Key: "filter", Value: f.Name}, {Key: "secret", Value: secret},
+		{Key: "kind", Value: f.Kind}}, f.Members()...)
+	dst, err := configs.AppendObject(dst, all)
+	return append(dst, '\n'), err
+}
+
+// exportDigests answers one part of the digests of a filter.
+func (c *call) exportDigests() error {
+	if err := c.queryOnly("part"); err != nil {
+		return err
+	}
+	part, err := strconv.Atoi(c.r.URL.Query().Get("part"))
+	if err != nil || part < 0 || part >= engine.DigestParts {
+		return &problem.Error{Code: problem.InvalidParameter, Detail: fmt.Sprintf("part: want a number from 0 to %d", engine.DigestParts-1)}
+	}
+	f, err := c.s.engine.Find(c.r.Context(), c.name)
+	if err != nil {
+		return err
+	}
+	c.name = f.Name // it may be the id
+	list, err := f.Listed()
+	if err != nil {
+		return err
+	}
+	// As many as there are on average, and an eighth more: digests are spread evenly.
+	expected := int64(f.Stats().Items/engine.DigestParts)*9/8 + 100
+	if !c.hold(expected * (digestLine + 2*24)) { // in three forms
+		return c.overloaded()
+	}
+	digests, err := list.Digests(part, make([]engine.Digest, 0, expected))
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	out, err := appendDigestsHead(make([]byte, 0, expected*digestLine), f)
+	if err != nil {
+		return err
+	}
+	for _, d := range digests {
+		out = hex.AppendEncode(out, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Key.Hi), d.Key.Lo))
+		if d.Left > 0 {
+			out = strconv.AppendInt(append(out, ' '), now.Add(d.Left).UnixMilli(), 10)
+		}
+		out = append(out, '\n')
+	}
+	return c.send(http.StatusOK, c.s.header.text, out)
+}
+
+// importDigests makes the digests of a list seen. A filter that is not there is made as its head says.
+func (c *call) importDigests() error {
+	switch kind, err := mediaOf(c.r); {
+	case err != nil:
+		return err
+	case kind != mediaText:
+		return &problem.Error{Code: problem.UnsupportedMedia, Detail: "want text/plain, a list as GET answers it"}
+	}
+	text, err := c.readBody(c.s.limits.BodyBytes)
+	if err != nil {
+		return err
+	}
+	head, lines, _ := bytes.Cut(text, []byte{'\n'})
+	spec, seed, err := c.parseDigestsHead(head)
+	if err != nil {
+		return err
+	}
+	digests, expired, err := parseDigests(lines, time.Now())
+	if err != nil {
+		return err
+	}
+	f, err := c.s.engine.Find(c.r.Context(), c.name)
+	if unknown := (*engine.UnknownFilterError)(nil); errors.As(err, &unknown) {
+		f, _, err = c.s.engine.CreateWith(c.r.Context(), spec, seed)
+	}
+	if err == nil {
+		c.name = f.Name // it may be the id
+		err = f.TakesDigestsOf(spec, seed)
+	}
+	if err != nil {
+		return err
+	}
+	n, err := f.TakeDigests(c.r.Context(), digests)
+	if err != nil {
+		return err
+	}
+	return c.sendJSON(http.StatusOK, client.DigestsResult{Total: len(digests) + expired, New: n, Expired: expired})
+}
+
+// parseDigestsHead returns what the filter of a list was made with.
+func (c *call) parseDigestsHead(text []byte) (spec engine.Spec, seed uint64, err error) {
+	bad := func(detail string) (engine.Spec, uint64, error) {
+		return spec, 0, &problem.Error{Code: items.MalformedJSON, Detail: "head of a list of digests: " + detail}
+	}
+	var head digestsHead
+	var all map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(text, &head), json.Unmarshal(text, &all)); err != nil {
+		return bad("want the first line of `urifilter export`")
+	}
+	secret, err := hex.DecodeString(head.Secret)
+	switch {
+	case head.Version == nil || *head.Version != digestsVersion:
+		return bad(fmt.Sprintf("want urifilter_digests: %d", digestsVersion))
+	case err != nil || len(secret) != 8:
+		return bad("secret: want 16 hexadecimal digits")
+	}
+	for _, own := range []string{"urifilter_digests", "filter", "secret"} {
+		delete(all, own)
+	}
+	rest, err := json.Marshal(all)
+	if err != nil {
+		return spec, 0, err
+	}
+	asked, err := filterjson.Decode(rest)
+	if err != nil {
+		return spec, 0, err
+	}
+	spec, err = asked.Spec(c.name, nil, c.s.defaults)
+	return spec, binary.BigEndian.Uint64(secret), err
+}
+
+// parseDigests parses the lines after the head. Those that have expired are only counted.
+func parseDigests(lines []byte, now time.Time) (digests []engine.Digest, expired int, err error) {
+	for i := 0; len(lines) > 0; i++ {
+		var line []byte
+		line, lines, _ = bytes.Cut(lines, []byte{'\n'})
+		digits, until, expires := bytes.Cut(line, []byte{' '})
+		var key [16]byte
+		var at int64
+		n, err := 0, error(nil)
+		if len(digits) == 2*len(key) {
+			n, err = hex.Decode(key[:], digits)
+		}
+		if err == nil && expires {
+			at, err = strconv.ParseInt(string(until), 10, 64)
+		}
+		if err != nil || n != len(key) {
+			return nil, 0, &items.Error{Code: items.InvalidItem, Index: i, Offset: -1, Detail: "want 32 hexadecimal digits and, for an item that expires, a blank and milliseconds since 1970"}
+		}
+		d := engine.Digest{Key: bloom.Hash{Hi: binary.BigEndian.Uint64(key[:]), Lo: binary.BigEndian.Uint64(key[8:])}}
+		if expires {
+			left := at - now.UnixMilli()
+			if left <= 0 {
+				expired++
+				continue
+			}
+			d.Left = time.Duration(min(left, configs.MaxExpire.Milliseconds())) * time.Millisecond
+		}
+		digests = append(digests, d)
+	}
+	return digests, expired, nil
+}
+
+// mergeFilter makes the items of another filter seen in this one.
+func (c *call) mergeFilter() error {
+	if err := c.queryOnly("from"); err != nil {
+		return err
+	}
+	from := c.r.URL.Query().Get("from")
+	if from == "" {
+		return &problem.Error{Code: problem.MissingParameter, Detail: "want ?from= and the name of the filter whose items this one is to have"}
+	}
+	f, err := c.s.engine.Merge(c.r.Context(), from, c.name)
+	if err != nil {
+		return err
+	}
+	c.name = f.Name // it may be the id
+	return c.sendFilter(http.StatusOK, f)
+}
