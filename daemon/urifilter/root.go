@@ -50,7 +50,7 @@ number of the signal); "service" has two more.`,
 		&cobra.Group{ID: groupDaemon, Title: "Run a daemon:"},
 		&cobra.Group{ID: groupOther, Title: "More:"},
 	)
-	command.Add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), filter.NewImport(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
+	command.Add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), filter.NewImport(), filter.NewExport(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
 	command.Add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(), newTokenCommand(), newServiceCommand())
 	command.Add(root, groupOther, size.New(), bench.New(), command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))

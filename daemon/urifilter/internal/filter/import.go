@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
@@ -41,8 +44,10 @@ func NewImport() *cobra.Command {
 summary, and progress on a terminal.
 
 From a file it takes what "urifilter filter" does: an item a line, or with --input-format
-ndjson a JSON value a line, also compressed with gzip or zstd; and with --as scrapy the file
-requests.seen of a Scrapy JOBDIR.
+ndjson a JSON value a line, also compressed with gzip or zstd; with --as scrapy the file
+requests.seen of a Scrapy JOBDIR; and what "urifilter export" has written, by which a filter
+comes from another daemon: it is made if it is not there, and must hash with the same secret
+if it is. That needs a token of the scope admin.
 
 From a key of Redis it takes the members of a set, as scrapy-redis keeps them (the filter is
 to be asked for the same strings: fingerprints, if the set has those); or a whole filter of
@@ -59,6 +64,9 @@ failure, or Ctrl-C, the same command goes on from there. The file is removed in 
 
   # a filter of RedisBloom
   urifilter import --filter crawl --resp redis://127.0.0.1:6380 redis://127.0.0.1/0/crawl
+
+  # an exact filter of another daemon
+  urifilter import --filter jobs jobs.digests.zst
 
   # what a crawl of Scrapy has seen
   urifilter import --filter uri --as scrapy crawls/shop/requests.seen`,
@@ -111,7 +119,10 @@ func (c *importCommand) fromFile(cmd *cobra.Command, name string) error {
 		return err
 	}
 	text := c.unpacked(source)
-	var lines io.Reader = c.as.lines(text)
+	lines, err := c.lines(text)
+	if err != nil {
+		return err
+	}
 	if c.state != "" {
 		text.again = sameAgain
 	}
@@ -124,6 +135,29 @@ func (c *importCommand) fromFile(cmd *cobra.Command, name string) error {
 		s.Lines = line
 		return s.save(c.state)
 	}))
+}
+
+// lines returns the items of a text, or the digests of an export.
+func (c *importCommand) lines(text *unpacked) (io.Reader, error) {
+	if c.as != "" || c.ndjson() {
+		return c.as.lines(text), nil
+	}
+	in := bufio.NewReaderSize(text, chunkBytes)
+	if mark, _ := in.Peek(len(digestsMark)); string(mark) != digestsMark { // an error is that of the next Read, too
+		return in, nil
+	}
+	head, err := in.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	text.odd, text.taken = nil, true
+	c.judge = func(daemon *client.Client, filter string) func(context.Context, batch) (verdicts, error) {
+		return func(ctx context.Context, b batch) (v verdicts, err error) {
+			done, err := daemon.PutDigests(ctx, filter, append(slices.Clip(head), b.data...))
+			return verdicts{read: int64(done.Total), fresh: int64(done.New)}, err
+		}
+	}
+	return &itemLines{begin: func() (source, error) { return digestsSource(in), nil }}, nil
 }
 
 // finish removes the state of an import that is done.

@@ -26,7 +26,11 @@ in use.
 A filter of the kind bloom remembers for ever; one of the kind timing remembers each
 item for a time, --expire unless the call says another, and exactly; one of the kind
 exact until the item is forgotten, exactly, and any number of them. One of the kind
-simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
+simhash remembers fingerprints of texts, and is asked with "urifilter near".
+
+Each filter hashes items with a secret of its own. One that is made --like another has its
+kind, its parameters and its secret, so that "urifilter filters merge" can bring the items
+of both together.`,
 		Example: `  # 150 million items, of which one in ten thousand may be missed: 470 MB
   urifilter filters create pages --capacity 150M --error-rate 0.0001
 
@@ -37,7 +41,10 @@ simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
   urifilter filters create jobs --kind exact
 
   # which pages are nearly the same? With the fingerprints of the Python module simhash
-  urifilter filters create pages --kind simhash --feature-hash md5`,
+  urifilter filters create pages --kind simhash --feature-hash md5
+
+  # for a second crawl, to be merged into pages in the end
+  urifilter filters create pages_2 --like pages`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon, err := conn.Dial(cmd)
@@ -65,6 +72,8 @@ simhash remembers fingerprints of texts, and is asked with "urifilter near".`,
 	f := cmd.Flags()
 	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: "+configs.KindNames())
 	f.IntVar(&spec.ID, "id", 0, "`number` that callers may use instead of the name")
+	f.StringVar(&spec.Like, "like", "", "`name` of a filter whose kind, parameters and secret it is to have")
+	completeWith(cmd, "like", conn.CompleteFilter)
 	params = newParameterFlags(cmd)
 	var names []cobra.Completion
 	for _, kind := range configs.Kinds() {

@@ -1,5 +1,5 @@
-// Package filters holds the commands that list, show, create, clear and drop the filters of a
-// daemon.
+// Package filters holds the commands that list, show, create, merge, clear and drop the filters
+// of a daemon.
 package filters
 
 import (
@@ -16,15 +16,15 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "filters",
-		Short: "List, show, create, clear and drop filters",
-		Long:  "List, show, create, clear and drop the filters of a daemon.",
+		Short: "List, show, create, merge, clear and drop filters",
+		Long:  "List, show, create, merge, clear and drop the filters of a daemon.",
 		Example: `  urifilter filters list
   urifilter filters create pages --capacity 150M --error-rate 0.0001
   urifilter filters create news --kind timing --expire 1h`,
 		DisableFlagsInUseLine: true,
 	}
 	command.Parent(cmd)
-	cmd.AddCommand(newList(), newShow(), newCreate(), newClear(), newDrop())
+	cmd.AddCommand(newList(), newShow(), newCreate(), newMerge(), newClear(), newDrop())
 	return cmd
 }
 

@@ -45,7 +45,11 @@ func newParameterFlags(cmd *cobra.Command) parameterFlags {
 func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 func completeFlag(cmd *cobra.Command, flag string, values []cobra.Completion) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	completeWith(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeWith(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
 		panic(err) // the flag is defined
 	}
 }
