@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 )
@@ -53,7 +53,7 @@ func (s *Store) cleaner(ctx context.Context) {
 
 func (s *Store) sweepLeases(ctx context.Context) {
 	for _, f := range s.all() {
-		l, ok := f.(filter.Leasing)
+		l, ok := f.(base.Leasing)
 		if !ok {
 			continue
 		}

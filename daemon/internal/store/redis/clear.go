@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 )
@@ -45,7 +45,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	}
 	undo := func(err error) error {
 		_ = s.registry.Unmake(context.WithoutCancel(ctx), e) // Redis may be away; if it has the entry, the filter stays
-		_ = filter.Close(f)
+		_ = base.Close(f)
 		return f.Base().Trouble(ctx, err)
 	}
 	tomb, err := s.registry.BeginMaking(ctx, e)
@@ -64,7 +64,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	case found != e:
 		s.changing.Unlock()
 		_ = s.registry.Unmake(ctx, e)
-		_ = filter.Close(f)
+		_ = base.Close(f)
 		set, err := s.open(ctx, found)
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 		serve(f)
 		s.changing.Unlock()
 		if was != nil {
-			if err := filter.Close(was); err != nil {
+			if err := base.Close(was); err != nil {
 				s.log.Warn("mirror of a cleared filter", "filter", spec.Name, "err", err)
 			}
 		}
@@ -95,7 +95,7 @@ func (s *Store) supersede(ctx context.Context, old, e registry.Entry) error {
 }
 
 // swap serves a filter here, and returns the one that it replaces.
-func (s *Store) swap(f filter.Filter) (was filter.Filter) {
+func (s *Store) swap(f base.Filter) (was base.Filter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := f.Base().Spec.Name

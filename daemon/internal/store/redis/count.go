@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 )
 
 // countEvery is the pause between two stripes: Redis counts the bits of one in about a
@@ -16,7 +16,7 @@ const countEvery = 250 * time.Millisecond
 func (s *Store) counter(ctx context.Context) {
 	tick := time.NewTicker(countEvery)
 	defer tick.Stop()
-	var rest []filter.Filter
+	var rest []base.Filter
 	for {
 		select {
 		case <-ctx.Done():
@@ -30,7 +30,7 @@ func (s *Store) counter(ctx context.Context) {
 			continue
 		}
 		for len(rest) > 0 {
-			c, ok := rest[0].(filter.Counted)
+			c, ok := rest[0].(base.Counted)
 			if !ok {
 				rest = rest[1:]
 				continue

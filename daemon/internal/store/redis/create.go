@@ -7,9 +7,9 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/timed"
@@ -49,7 +49,7 @@ func (s *Store) create(ctx context.Context, e registry.Entry) (engine.Set, error
 	if have != e {
 		return s.open(ctx, have)
 	}
-	return s.make(ctx, e, func(f filter.Filter) error { return f.Lay(ctx) })
+	return s.make(ctx, e, func(f base.Filter) error { return f.Lay(ctx) })
 }
 
 // CreateFilled implements engine.Filler: the bits are in Redis before the registry names
@@ -66,7 +66,7 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 	if have != e {
 		return s.open(ctx, have) // another daemon has filled it
 	}
-	return s.make(ctx, e, func(f filter.Filter) error {
+	return s.make(ctx, e, func(f base.Filter) error {
 		if err := f.Lay(ctx); err != nil {
 			return err
 		}
@@ -83,17 +83,17 @@ func (unserved) Commit(context.Context) error { return nil }
 
 // make creates a filter in Redis and then enters it in the registry. Until then a tombstone
 // ensures that its keys are removed if this daemon dies.
-func (s *Store) make(ctx context.Context, e registry.Entry, fill func(f filter.Filter) error) (engine.Set, error) {
+func (s *Store) make(ctx context.Context, e registry.Entry, fill func(f base.Filter) error) (engine.Set, error) {
 	f, err := s.newFilter(e)
 	if err != nil {
 		return nil, err
 	}
 	undo := func(err error) (engine.Set, error) {
-		return nil, errors.Join(err, s.registry.Unmake(context.WithoutCancel(ctx), e), filter.Close(f))
+		return nil, errors.Join(err, s.registry.Unmake(context.WithoutCancel(ctx), e), base.Close(f))
 	}
 	tomb, err := s.registry.BeginMaking(ctx, e)
 	if err != nil {
-		return nil, errors.Join(err, filter.Close(f))
+		return nil, errors.Join(err, base.Close(f))
 	}
 	if err := fill(f); err != nil {
 		return undo(err)
@@ -134,29 +134,29 @@ func (s *Store) open(ctx context.Context, e registry.Entry) (engine.Set, error) 
 		err = fmt.Errorf("%w: %w", engine.ErrUnavailable, insync.ErrChanged)
 	}
 	if err != nil {
-		return nil, errors.Join(err, filter.Close(f))
+		return nil, errors.Join(err, base.Close(f))
 	}
 	return s.adopt(f)
 }
 
 // adopt begins to serve a filter, or returns the one that poll has taken in meanwhile.
-func (s *Store) adopt(f filter.Filter) (filter.Filter, error) {
+func (s *Store) adopt(f base.Filter) (base.Filter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := f.Base().Entry
 	have := s.sets[e.Spec.Name]
 	if have != nil && have.Base().Entry == e {
-		return have, filter.Close(f)
+		return have, base.Close(f)
 	}
 	s.sets[e.Spec.Name] = f
 	if have != nil { // dropped by another daemon, and created again
-		return f, filter.Close(have)
+		return f, base.Close(have)
 	}
 	return f, nil
 }
 
 // newFilter returns the filter of an entry, without anything in it.
-func (s *Store) newFilter(e registry.Entry) (filter.Filter, error) {
+func (s *Store) newFilter(e registry.Entry) (base.Filter, error) {
 	switch { // the registry accepts no others
 	case e.Expires():
 		return timed.New(s.link, e), nil

@@ -16,8 +16,8 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
@@ -153,7 +153,7 @@ func TestDropBesideLateBatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := made.(filter.Filter).Base().Entry
+			e := made.(base.Filter).Base().Entry
 			if err := store.Drop(ctx, spec); err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 )
@@ -91,16 +91,16 @@ func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() 
 	}
 	if lost {
 		if gone, err := s.registry.Dropped(ctx, f.Base().Entry); err != nil || gone {
-			return errors.Join(err, filter.Close(f)) // dropped or cleared at this moment; poll tries again
+			return errors.Join(err, base.Close(f)) // dropped or cleared at this moment; poll tries again
 		}
 	}
 	if !valid() {
-		return errors.Join(insync.ErrChanged, filter.Close(f)) // it is not followed; poll tries again
+		return errors.Join(insync.ErrChanged, base.Close(f)) // it is not followed; poll tries again
 	}
 	change := engine.Change{Spec: f.Base().Spec, Set: f}
 	if was := s.swap(f); was != nil {
 		change.Gone = was
-		if err := filter.Close(was); err != nil {
+		if err := base.Close(was); err != nil {
 			s.log.Warn("mirror of a filter that was replaced", "filter", name, "err", err)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 }
 
 // forget ends a filter that another daemon has dropped.
-func (s *Store) forget(f filter.Filter) {
+func (s *Store) forget(f base.Filter) {
 	spec := f.Base().Spec
 	if err := s.discard(f); err != nil {
 		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
@@ -143,14 +143,14 @@ func (s *Store) forget(f filter.Filter) {
 }
 
 // discard ends a filter in this daemon.
-func (s *Store) discard(f filter.Filter) error {
+func (s *Store) discard(f base.Filter) error {
 	name := f.Base().Spec.Name
 	s.mu.Lock()
 	if s.sets[name] == f {
 		delete(s.sets, name)
 	}
 	s.mu.Unlock()
-	return filter.Close(f)
+	return base.Close(f)
 }
 
 // followQuarantine reports filters that are no longer in quarantine: their entries were dropped,

@@ -3,7 +3,7 @@ package redis
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 )
 
 var connectedDesc = prometheus.NewDesc("urifilter_store_connected",
@@ -33,7 +33,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(connectedDesc, prometheus.GaugeValue, value)
 	for _, f := range s.all() {
-		mirroring, ok := f.(filter.Mirroring)
+		mirroring, ok := f.(base.Mirroring)
 		if !ok {
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 )
 
 // publisher puts unacknowledged items where all daemons see them, as soon as Redis answers. While
@@ -31,7 +31,7 @@ func (s *Store) publishAll(ctx context.Context) error {
 	}
 	var errs []error
 	for _, f := range s.all() {
-		if u, ok := f.(filter.Unacknowledging); ok {
+		if u, ok := f.(base.Unacknowledging); ok {
 			errs = append(errs, u.PublishUnacked(ctx, s.servers.Batches))
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Store) followUnacked(ctx context.Context, always bool) error {
 		return nil
 	}
 	for _, f := range s.all() {
-		if u, ok := f.(filter.Unacknowledging); ok {
+		if u, ok := f.(base.Unacknowledging); ok {
 			if err := u.RefreshUnacked(ctx); err != nil {
 				return err
 			}

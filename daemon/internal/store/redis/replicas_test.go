@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
@@ -27,7 +27,7 @@ func TestReplicasConfirm(t *testing.T) {
 			t.Fatalf("%d of 5000 are new, %v", n, err)
 		}
 		mirrored := 5000
-		if m, ok := s.(filter.Mirroring); ok && m.Mirror().Partial {
+		if m, ok := s.(base.Mirroring); ok && m.Mirror().Partial {
 			mirrored = 8 // the last ones asked for: as many as a set of the mirror holds
 			if n, err := s.Add(context.Background(), storetest.Keys(s, 0, mirrored), make([]bool, mirrored)); n != 0 || err != nil {
 				t.Fatalf("%d of %d duplicates are new, %v", n, mirrored, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -131,7 +131,7 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 	}
 	// Learn what the others have put back before anything is answered.
 	for _, f := range s.all() {
-		if m, ok := f.(filter.Mirrored); ok {
+		if m, ok := f.(base.Mirrored); ok {
 			if err := m.Relearn(ctx); err != nil {
 				return lost, fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
 			}
@@ -177,7 +177,7 @@ func (s *Store) resyncAll(ctx context.Context) (lost bool, err error) {
 				s.log.Warn("filter was resynced from this daemon's memory only, not from the archive", "filter", spec.Name, "err", err)
 			}
 		}
-		if m, ok := f.(filter.Mirroring); ok && gone && m.Mirror().Partial {
+		if m, ok := f.(base.Mirroring); ok && gone && m.Mirror().Partial {
 			s.log.Warn("redis has lost a filter that daemons do not mirror whole; what neither the archive nor a mirror has is new again", "filter", spec.Name)
 		}
 		lost = lost || gone
@@ -196,7 +196,7 @@ func (s *Store) restoringMost() (most time.Duration) {
 		return 0
 	}
 	for _, f := range s.all() {
-		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial {
+		if m, ok := f.(base.Mirroring); ok && m.Mirror().Partial {
 			most += time.Duration(f.Stats().Bytes/restoredPerSecond) * time.Second
 		}
 	}
@@ -206,7 +206,7 @@ func (s *Store) restoringMost() (most time.Duration) {
 // warnPartial warns of what bounded mirrors mean without an archive.
 func (s *Store) warnPartial() {
 	for _, f := range s.all() {
-		if m, ok := f.(filter.Mirroring); ok && m.Mirror().Partial && s.restore == nil && f.Stats().Bytes > m.Mirror().Bytes {
+		if m, ok := f.(base.Mirroring); ok && m.Mirror().Partial && s.restore == nil && f.Stats().Bytes > m.Mirror().Bytes {
 			s.log.Warn("the filter is larger than its mirror, and there is no archive: if Redis loses its data, all but the latest items are new again",
 				"filter", f.Base().Spec.Name, "bytes", f.Stats().Bytes, "mirror_bytes", m.Mirror().Bytes,
 				"hint", "set mongodb.uri and writeback.interval, and give Redis appendonly yes")
@@ -268,13 +268,13 @@ func (s *Store) forgetIfAbandoned(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, f := range s.all() {
-		if w, ok := f.(filter.Forgetful); ok {
+		if w, ok := f.(base.Forgetful); ok {
 			w.InvalidateForgotten()
 		}
 	}
 	if !s.opt.UnackedIsNew {
 		for _, f := range s.all() {
-			u, ok := f.(filter.Unacknowledging)
+			u, ok := f.(base.Unacknowledging)
 			if !ok {
 				continue
 			}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -64,7 +64,7 @@ type Store struct {
 	barrier  *insync.Barrier
 	members  *members.Members
 	registry *registry.Registry
-	link     *filter.Link
+	link     *base.Link
 
 	// changing is held while the registry and the filters here are changed or compared
 	// together: a filter that is dropped here while the registry is read would come back.
@@ -74,7 +74,7 @@ type Store struct {
 	stoppedFor string
 
 	mu   sync.Mutex
-	sets map[string]filter.Filter
+	sets map[string]base.Filter
 	// unackedRead is the version of the unacknowledged items in Redis that was last read.
 	unackedRead string
 
@@ -99,7 +99,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.peerDead = members.PeerDead
 	}
 	s := &Store{
-		opt: c, log: c.Log, state: insync.NewState(), sets: map[string]filter.Filter{},
+		opt: c, log: c.Log, state: insync.NewState(), sets: map[string]base.Filter{},
 		feed: engine.NewFeed(), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
 	var err error
@@ -110,7 +110,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s.barrier = insync.NewBarrier(s.state, s.servers, s.members, s.log)
 	s.barrier.Longer = s.restoringMost
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
-	s.link = &filter.Link{
+	s.link = &base.Link{
 		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,
 		UnackedIsNew: c.UnackedIsNew, Mirrors: budget.New(c.MirrorBytes, c.ExactMirrorMost), PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
 	}
@@ -214,7 +214,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 }
 
 // load reads a filter of the registry.
-func (s *Store) load(ctx context.Context, name, text string) (_ filter.Filter, lost bool, err error) {
+func (s *Store) load(ctx context.Context, name, text string) (_ base.Filter, lost bool, err error) {
 	start := time.Now()
 	e, err := registry.Decode(name, text)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Store) load(ctx context.Context, name, text string) (_ filter.Filter, l
 		return nil, false, err
 	}
 	if lost, err = f.Learn(ctx); err != nil {
-		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), filter.Close(f))
+		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), base.Close(f))
 	}
 	if lost {
 		s.log.Warn("redis has lost a part of the filter", "filter", name)
@@ -260,7 +260,7 @@ func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64
 	if f == nil {
 		return 0, &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	if err := filter.Close(f); err != nil {
+	if err := base.Close(f); err != nil {
 		return 0, err
 	}
 	if version, err = s.registry.Unregister(ctx, f.Base().Entry); err != nil {
@@ -283,7 +283,7 @@ func (s *Store) sweeper(ctx context.Context) {
 		}
 		for _, f := range s.all() {
 			k := f.Base()
-			p, ok := f.(filter.Sweeping)
+			p, ok := f.(base.Sweeping)
 			if !ok || k.Enter() != nil { // dropped meanwhile
 				continue
 			}
@@ -310,14 +310,14 @@ func (s *Store) Ready(ctx context.Context) error {
 // Failed implements engine.Store: what Redis does resyncs, so this store never fails for good.
 func (s *Store) Failed() <-chan struct{} { return nil }
 
-func (s *Store) all() []filter.Filter {
+func (s *Store) all() []base.Filter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]filter.Filter, 0, len(s.sets))
+	all := make([]base.Filter, 0, len(s.sets))
 	for _, f := range s.sets {
 		all = append(all, f)
 	}
-	slices.SortFunc(all, func(f, g filter.Filter) int { return f.Base().Spec.ID - g.Base().Spec.ID })
+	slices.SortFunc(all, func(f, g base.Filter) int { return f.Base().Spec.ID - g.Base().Spec.ID })
 	return all
 }
 
@@ -334,7 +334,7 @@ func (s *Store) Close() error {
 	s.members.SignOff(ctx)
 	var errs []error
 	for _, f := range s.all() {
-		errs = append(errs, filter.Close(f))
+		errs = append(errs, base.Close(f))
 	}
 	errs = append(errs, s.servers.Close())
 	errs = append(errs, s.members.Close()) // last: it is dead from now on

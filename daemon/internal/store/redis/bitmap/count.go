@@ -53,7 +53,7 @@ func (c *counts) next(stripes int) int {
 	return i
 }
 
-// CountNext implements filter.Counted: it asks Redis how many bits are set in one stripe.
+// CountNext implements base.Counted: it asks Redis how many bits are set in one stripe.
 func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 	if s.Enter() != nil {
 		return true, nil

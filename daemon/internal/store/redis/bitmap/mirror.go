@@ -10,8 +10,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
@@ -101,7 +101,7 @@ func (m *partialMirror) Close() error {
 	return m.Recent.Close()
 }
 
-// Sweep implements filter.Sweeping.
+// Sweep implements base.Sweeping.
 func (s *Set) Sweep() error {
 	var errs []error
 	for _, l := range s.layers() {
@@ -110,8 +110,8 @@ func (s *Set) Sweep() error {
 	return errors.Join(errs...)
 }
 
-// Mirror implements filter.Mirroring. An item counts once for each layer whose mirror is partial.
-func (s *Set) Mirror() (all filter.Mirror) {
+// Mirror implements base.Mirroring. An item counts once for each layer whose mirror is partial.
+func (s *Set) Mirror() (all base.Mirror) {
 	for _, l := range s.layers() {
 		switch m := l.mirror.(type) {
 		case *wholeMirror:

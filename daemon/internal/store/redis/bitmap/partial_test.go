@@ -10,7 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
@@ -82,7 +82,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 	server := redistest.Start(t)
 	const most = 4 << 20
 	store, small := opened(t, server.Addr, func(c *redisstore.Config) { c.MirrorBytes = most })
-	mirror := func(s engine.Set) filter.Mirror { return s.(filter.Mirroring).Mirror() }
+	mirror := func(s engine.Set) base.Mirror { return s.(base.Mirroring).Mirror() }
 	if m := mirror(small); m.Partial || m.Bytes != small.Header().Bytes() {
 		t.Errorf("a filter that fits has the mirror %+v", m)
 	}
@@ -101,7 +101,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 		t.Errorf("1000 items that were added twice: %+v", m)
 	}
 	for rounds := 0; rounds < 2; { // the store counts too, and may have begun the first round while items were added
-		last, err := set.(filter.Counted).CountNext(ctx)
+		last, err := set.(base.Counted).CountNext(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 	}
 	whole := mirror(set).Bytes
 	for range 64 { // the store does it gradually
-		if err := set.(filter.Sweeping).Sweep(); err != nil {
+		if err := set.(base.Sweeping).Sweep(); err != nil {
 			t.Fatal(err)
 		}
 	}

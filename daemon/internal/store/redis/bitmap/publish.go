@@ -166,7 +166,7 @@ func (s *Set) Unacknowledge(keys []bloom.Hash) {
 	s.Publish()
 }
 
-// ForgetUnacked implements filter.Unacknowledging.
+// ForgetUnacked implements base.Unacknowledging.
 func (s *Set) ForgetUnacked() int { return s.unacked.forget() }
 
 // notAsked returns claims that were not sent.

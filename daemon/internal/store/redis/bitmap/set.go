@@ -11,7 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
@@ -22,7 +22,7 @@ import (
 // mirror lacks. The mirror learns after the reply, never before, so it has nothing that Redis has
 // not acknowledged.
 type Set struct {
-	filter.Common
+	base.Common
 	growing sync.Mutex               // held while a layer is added
 	all     atomic.Pointer[[]*layer] // the last one decides what is new
 
@@ -34,22 +34,22 @@ type Set struct {
 }
 
 var (
-	_ engine.BitMap          = (*Set)(nil)
-	_ filter.Counted         = (*Set)(nil)
-	_ filter.Unacknowledging = (*Set)(nil)
-	_ filter.Mirrored        = (*Set)(nil)
-	_ filter.Sweeping        = (*Set)(nil)
-	_ filter.Mirroring       = (*Set)(nil)
-	_ filter.Filter          = (*Set)(nil)
+	_ engine.BitMap        = (*Set)(nil)
+	_ base.Counted         = (*Set)(nil)
+	_ base.Unacknowledging = (*Set)(nil)
+	_ base.Mirrored        = (*Set)(nil)
+	_ base.Sweeping        = (*Set)(nil)
+	_ base.Mirroring       = (*Set)(nil)
+	_ base.Filter          = (*Set)(nil)
 )
 
 // New returns the filter of an entry, without anything in it.
-func New(l *filter.Link, e registry.Entry) (*Set, error) {
+func New(l *base.Link, e registry.Entry) (*Set, error) {
 	first, err := newLayer(l.Mirrors, e, 0)
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Common: filter.Common{Link: l, Entry: e}, unackedKey: registry.UnackedKey(e)}
+	set := &Set{Common: base.Common{Link: l, Entry: e}, unackedKey: registry.UnackedKey(e)}
 	set.all.Store(&[]*layer{first})
 	return set, nil
 }
@@ -64,7 +64,7 @@ func (s *Set) StripeKeys() (keys []string) {
 	return keys
 }
 
-// Free implements filter.Filter.
+// Free implements base.Filter.
 func (s *Set) Free() error {
 	var errs []error
 	for _, l := range s.layers() {
@@ -149,7 +149,7 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdi
 	s.unacked.insert(shared, true)
 	err = s.Trouble(ctx, err)
 	s.Unacknowledge(untold)
-	return filter.InDoubt(err, len(untold)+unsure)
+	return base.InDoubt(err, len(untold)+unsure)
 }
 
 // Has implements engine.Set.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 )
@@ -62,7 +62,7 @@ func (s *Set) putStripe(ctx context.Context, l *layer, i int, data []byte, repla
 	case code == 0:
 		return true, nil
 	case code == -1:
-		return false, fmt.Errorf("key %s: %w", key, filter.ErrOther)
+		return false, fmt.Errorf("key %s: %w", key, base.ErrOther)
 	case code == -2:
 		return false, registry.Foreign(key)
 	}
@@ -96,7 +96,7 @@ func (l *layer) checkStripe(i int, head string, length int) error {
 	case head[:len(openMark)] != openMark && head[:len(closedMark)] != closedMark:
 		return registry.Damaged(registry.Foreign(key))
 	case head != string(l.head) && head != string(l.closedHead):
-		return registry.Damaged(fmt.Errorf("key %s: %w", key, filter.ErrOther))
+		return registry.Damaged(fmt.Errorf("key %s: %w", key, base.ErrOther))
 	case length > headBytes+size:
 		return registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", key, length, headBytes+size))
 	}
@@ -182,7 +182,7 @@ func (s *Set) awaitSync(ctx context.Context) error {
 	}
 }
 
-// Learn implements filter.Filter: it reads all stripes into the mirror.
+// Learn implements base.Filter: it reads all stripes into the mirror.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	if err := s.followGrowth(ctx); err != nil && !errors.Is(err, insync.ErrLost) {
 		return false, err
@@ -220,7 +220,7 @@ func (s *Set) read(ctx context.Context, l *layer) (lost error) {
 	return lost
 }
 
-// Lay implements filter.Filter: it makes sure that all stripes exist.
+// Lay implements base.Filter: it makes sure that all stripes exist.
 func (s *Set) Lay(ctx context.Context) error {
 	l := s.layers()[0]
 	for i := range l.keys {
@@ -231,7 +231,7 @@ func (s *Set) Lay(ctx context.Context) error {
 	return nil
 }
 
-// Stop implements filter.Filter. What a restarted server has of unacknowledged items
+// Stop implements base.Filter. What a restarted server has of unacknowledged items
 // may have been given out since: see unacked.
 func (s *Set) Stop(ctx context.Context, started bool) error {
 	if !started || s.UnackedIsNew {
@@ -240,7 +240,7 @@ func (s *Set) Stop(ctx context.Context, started bool) error {
 	return s.Servers.Admin.Unlink(ctx, s.unackedKey).Err()
 }
 
-// Resync implements filter.Filter: it ors the mirror into Redis.
+// Resync implements base.Filter: it ors the mirror into Redis.
 func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	if s.Enter() != nil {
 		return false, nil // dropped meanwhile
@@ -271,7 +271,7 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	return gone, s.PublishUnacked(ctx, s.Servers.Admin)
 }
 
-// Relearn implements filter.Mirrored: for closed layers the mirror decides without asking Redis,
+// Relearn implements base.Mirrored: for closed layers the mirror decides without asking Redis,
 // so it must have what the others have put back into them, and what they know to be closed must
 // be closed here. It adds no layer before the others have put everything back: that would learn a
 // layer that lacks items.

@@ -32,7 +32,7 @@ func (c *items) set(root uint16, n int64) { c.total.Add(n - c.of[root].Swap(n)) 
 
 func (c *items) sum() uint64 { return uint64(max(0, c.total.Load())) }
 
-// CountNext implements filter.Counted: it counts the items below the next roots.
+// CountNext implements base.Counted: it counts the items below the next roots.
 func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 	end, err := s.Begin()
 	if err != nil {

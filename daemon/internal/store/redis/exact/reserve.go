@@ -6,13 +6,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 )
 
 var (
 	_ engine.Reserving = (*Set)(nil)
-	_ filter.Leasing   = (*Set)(nil)
+	_ base.Leasing     = (*Set)(nil)
 )
 
 // resolve finds out which of the items that a batch has found in their sets are seen, and sets
@@ -62,7 +62,7 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	})
 	s.divide(ctx, full)
 	if err != nil {
-		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), unacked)
+		return engine.Reserved{}, base.LeaseInDoubt(s.Trouble(ctx, err), unacked)
 	}
 	return got, nil
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
-// Lay implements filter.Filter.
+// Lay implements base.Filter.
 func (s *Set) Lay(ctx context.Context) error {
 	s.look(ctx)
 	return s.Set.Lay(ctx)
 }
 
-// Learn implements filter.Filter.
+// Learn implements base.Filter.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	s.look(ctx)
 	return s.Set.Learn(ctx)
 }
 
-// Stop implements filter.Filter.
+// Stop implements base.Filter.
 func (s *Set) Stop(ctx context.Context, started bool) error {
 	s.tree.forget()
 	return s.Set.Stop(ctx, started)

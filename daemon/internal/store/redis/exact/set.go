@@ -10,8 +10,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -37,14 +37,14 @@ type Set struct {
 var (
 	_ engine.Growing   = (*Set)(nil)
 	_ engine.Forgetful = (*Set)(nil)
-	_ filter.Counted   = (*Set)(nil)
-	_ filter.Forgetful = (*Set)(nil)
-	_ filter.Mirroring = (*Set)(nil)
-	_ filter.Filter    = (*Set)(nil)
+	_ base.Counted     = (*Set)(nil)
+	_ base.Forgetful   = (*Set)(nil)
+	_ base.Mirroring   = (*Set)(nil)
+	_ base.Filter      = (*Set)(nil)
 )
 
 // New returns the filter of an entry, without anything in it.
-func New(l *filter.Link, e registry.Entry) *Set {
+func New(l *base.Link, e registry.Entry) *Set {
 	s := &Set{mirror: newMirror(0)}
 	s.Init(l, e, places{s}, false)
 	s.part = l.Mirrors.Exact(s.mirror.Resize)
@@ -172,10 +172,10 @@ func (s *Set) Memory() uint64 { return s.mirror.Memory() }
 // MemoryFor implements engine.Weighed: the mirror has a bound of its own.
 func (s *Set) MemoryFor(engine.More) uint64 { return s.Memory() }
 
-// Mirror implements filter.Mirroring.
-func (s *Set) Mirror() filter.Mirror {
+// Mirror implements base.Mirroring.
+func (s *Set) Mirror() base.Mirror {
 	asked, found, evicted := s.mirror.Counts()
-	return filter.Mirror{Bytes: s.mirror.Memory(), Partial: true, Asked: asked, Found: found, Evicted: evicted}
+	return base.Mirror{Bytes: s.mirror.Memory(), Partial: true, Asked: asked, Found: found, Evicted: evicted}
 }
 
 // Stats implements engine.Set.
@@ -183,7 +183,7 @@ func (s *Set) Stats() engine.Stats {
 	return engine.Stats{Items: s.items.sum(), Bytes: s.mirror.Memory(), Generation: s.Gen}
 }
 
-// Free implements filter.Filter.
+// Free implements base.Filter.
 func (s *Set) Free() error {
 	s.part.Leave()
 	return s.mirror.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 )
 
-// Lay implements filter.Filter.
+// Lay implements base.Filter.
 func (s *Set) Lay(ctx context.Context) error {
 	if _, err := s.Removals.Lay(ctx); err != nil {
 		return err
@@ -17,14 +17,14 @@ func (s *Set) Lay(ctx context.Context) error {
 	return err
 }
 
-// Learn implements filter.Filter: the items themselves are queried only when batches contain
+// Learn implements base.Filter: the items themselves are queried only when batches contain
 // them.
 func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
 	whole, err := s.Removals.Whole(ctx)
 	return !whole, err
 }
 
-// Stop implements filter.Filter: it removes items that nobody was told of, and forgotten items
+// Stop implements base.Filter: it removes items that nobody was told of, and forgotten items
 // that exist again. Items that were set in a Redis that had lost data are among the former, and
 // another daemon may know that they were seen.
 func (s *Set) Stop(ctx context.Context, _ bool) error {
@@ -38,7 +38,7 @@ func (s *Set) Stop(ctx context.Context, _ bool) error {
 	return nil // the next batch removes them, when the witnesses have their former counts again
 }
 
-// Resync implements filter.Filter: it puts back what the mirror has. The witnesses are created
+// Resync implements base.Filter: it puts back what the mirror has. The witnesses are created
 // first and checked again at the end, so that a Redis that is flushed meanwhile does not pass
 // for resynced.
 func (s *Set) Resync(ctx context.Context) (gone bool, err error) {

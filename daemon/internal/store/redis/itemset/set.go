@@ -12,7 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/leases"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -21,7 +21,7 @@ import (
 
 // Set is the part of a filter that is the same for both kinds.
 type Set struct {
-	filter.Common
+	base.Common
 	Prefix   string // of the keys
 	Removals *forgotten.Log
 	Leases   leases.Set
@@ -43,7 +43,7 @@ type Items interface {
 }
 
 // Init makes s the set of an entry. expires: items are keys that expire.
-func (s *Set) Init(l *filter.Link, e registry.Entry, items Items, expires bool) {
+func (s *Set) Init(l *base.Link, e registry.Entry, items Items, expires bool) {
 	s.Link, s.Entry, s.items = l, e, items
 	s.Prefix = registry.ItemPrefix(e)
 	s.Removals = forgotten.New(l.Servers, s.Prefix, items)
@@ -56,7 +56,7 @@ func (s *Set) Witness(g int) string { return s.Removals.Witness(g) }
 // Seed implements engine.Set.
 func (s *Set) Seed() uint64 { return s.Entry.Seed }
 
-// InvalidateForgotten implements filter.Forgetful.
+// InvalidateForgotten implements base.Forgetful.
 func (s *Set) InvalidateForgotten() { s.Removals.InvalidateForgotten() }
 
 // Begin lets a batch begin, unless servers are not in sync. Until end is called, everything
@@ -101,7 +101,7 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 	defer end()
 	r, err := s.items.Remove(ctx, keys)
 	if err != nil {
-		return 0, filter.ForgetInDoubt(s.Trouble(ctx, err), len(r.Removed)+len(r.Unsure))
+		return 0, base.ForgetInDoubt(s.Trouble(ctx, err), len(r.Removed)+len(r.Unsure))
 	}
 	return len(r.Removed), nil
 }
@@ -111,7 +111,7 @@ func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.H
 	return s.Leases.Release(ctx, id, keys, lost)
 }
 
-// SweepLeases implements filter.Leasing.
+// SweepLeases implements base.Leasing.
 func (s *Set) SweepLeases(ctx context.Context) error { return s.Leases.SweepLeases(ctx) }
 
 // Broken cleans up after a batch that failed; outcomes has the verdicts of its items. Items
@@ -137,7 +137,7 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 		unsure += len(untold)
 		s.Log.Debug("items of a batch that failed are still in redis", "filter", s.Spec.Name, "items", len(untold), "err", undo)
 	}
-	return filter.InDoubt(err, unsure)
+	return base.InDoubt(err, unsure)
 }
 
 // undo uses c to remove from Redis the items that no caller was told of. Those that are left

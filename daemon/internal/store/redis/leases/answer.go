@@ -5,13 +5,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 )
 
 // Set is the part of a filter that is the same for all kinds whose items can be reserved.
 type Set struct {
 	*Leases
-	Common *filter.Common
+	Common *base.Common
 	Begin  func() (end func(), err error) // begins a call, unless it cannot be answered now
 }
 
@@ -31,10 +31,10 @@ func (s Set) Answer(ctx context.Context, got Settlement, err error) (engine.Sett
 	if IsUnknown(err) {
 		return engine.Settled{}, err
 	}
-	return got.Settled, filter.LeaseInDoubt(s.Common.Trouble(ctx, err), got.Unacked)
+	return got.Settled, base.LeaseInDoubt(s.Common.Trouble(ctx, err), got.Unacked)
 }
 
-// SweepLeases implements filter.Leasing.
+// SweepLeases implements base.Leasing.
 func (s Set) SweepLeases(ctx context.Context) error {
 	end, err := s.Begin()
 	if err != nil {

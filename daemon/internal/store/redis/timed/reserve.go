@@ -7,7 +7,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 )
 
 // The key of a reserved item expires with the lease. So Add, which sets keys that do not exist,
@@ -15,7 +15,7 @@ import (
 
 var (
 	_ engine.Reserving = (*Set)(nil)
-	_ filter.Leasing   = (*Set)(nil)
+	_ base.Leasing     = (*Set)(nil)
 )
 
 // Reserve implements engine.Reserving.
@@ -27,7 +27,7 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	defer end()
 	got, unacked, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
 	if err != nil {
-		return engine.Reserved{}, filter.LeaseInDoubt(s.Trouble(ctx, err), unacked)
+		return engine.Reserved{}, base.LeaseInDoubt(s.Trouble(ctx, err), unacked)
 	}
 	return got, nil
 }

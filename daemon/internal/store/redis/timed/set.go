@@ -11,7 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/filter"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -38,14 +38,14 @@ type Set struct {
 var (
 	_ engine.Timed     = (*Set)(nil)
 	_ engine.Forgetful = (*Set)(nil)
-	_ filter.Sweeping  = (*Set)(nil)
-	_ filter.Mirroring = (*Set)(nil)
-	_ filter.Forgetful = (*Set)(nil)
-	_ filter.Filter    = (*Set)(nil)
+	_ base.Sweeping    = (*Set)(nil)
+	_ base.Mirroring   = (*Set)(nil)
+	_ base.Forgetful   = (*Set)(nil)
+	_ base.Filter      = (*Set)(nil)
 )
 
 // New returns the filter of an entry, with nothing in its mirror.
-func New(l *filter.Link, e registry.Entry) *Set {
+func New(l *base.Link, e registry.Entry) *Set {
 	s := &Set{mirror: timing.New(timing.SystemClock())}
 	s.Init(l, e, places{s}, true)
 	return s
@@ -167,9 +167,9 @@ func (s *Set) MemoryFor(more engine.More) uint64 {
 	return s.mirror.MemoryFor(more.Items, more.Reserved)
 }
 
-// Mirror implements filter.Mirroring: the mirror has everything that this daemon has accepted,
+// Mirror implements base.Mirroring: the mirror has everything that this daemon has accepted,
 // and only limits.filter_bytes and the expiry of the items bound it.
-func (s *Set) Mirror() filter.Mirror { return filter.Mirror{Bytes: s.mirror.Memory()} }
+func (s *Set) Mirror() base.Mirror { return base.Mirror{Bytes: s.mirror.Memory()} }
 
 // Stats implements engine.Set: of the mirror, because Redis cannot count the keys of one
 // filter.
@@ -178,8 +178,8 @@ func (s *Set) Stats() engine.Stats {
 	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: s.Gen}
 }
 
-// Sweep implements filter.Sweeping.
+// Sweep implements base.Sweeping.
 func (s *Set) Sweep() error { return s.mirror.Sweep() }
 
-// Free implements filter.Filter.
+// Free implements base.Filter.
 func (s *Set) Free() error { return s.mirror.Close() }

@@ -1,6 +1,6 @@
-// Package filter has what filters of all kinds in Redis have in common: what the store asks of
+// Package base has what filters of all kinds in Redis have in common: what the store asks of
 // them, what they have of it, how one ends, and what an error of Redis means for them.
-package filter
+package base
 
 import (
 	"context"
