@@ -148,10 +148,10 @@ func (o *Own) verdicts(ctx context.Context, op batch.Op, filter string, uris []s
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.judge.Judge(ctx, &c.work, &c.req.List); err != nil {
+	if err := o.judge.Apply(ctx, &c.work, &c.req.List); err != nil {
 		return nil, err
 	}
-	return slices.Clone(c.work.Fresh), nil
+	return slices.Clone(c.work.IsNew), nil
 }
 
 // Failed is closed when the disk has failed: the filters then refuse all URIs, and the process should

@@ -42,14 +42,13 @@ type Judge struct {
 	Observe func(op Op, f *engine.Filter, took time.Duration, n Counts, err error)
 }
 
-// Counts is what became of the items of a batch.
+// Counts is what became of the items of a batch. An operation leaves 0 what it has nothing to do with.
 type Counts struct {
-	All int
-	// Changed counts the items that were new, for Add, Check and Reserve, or that were
-	// forgotten, committed or released.
-	Changed int
-	// Others counts the items that others had: for Reserve, reserved; for Commit and Release, lost.
-	Others int
+	All                            int
+	New                            int // Add, Check, Reserve, Near, Look
+	Held                           int // Reserve: reserved by others
+	Forgotten, Committed, Released int
+	Lost                           int // Commit, Release
 }
 
 // Expire is how long a call wants its new items to be remembered.
@@ -62,9 +61,11 @@ type Expire struct {
 // allocates nothing for batches of the same size. It is not safe for concurrent use.
 type Batch struct {
 	Filter *engine.Filter
-	// Fresh tells for each item of the last batch whether it is new; of equal items only the
-	// first is. After Commit and Release it tells which items are lost.
-	Fresh []bool
+	// IsNew tells for each item of the last batch whether it is new; of equal items only the
+	// first is. It is nil after Forget, Commit and Release.
+	IsNew []bool
+	// IsLost tells after Commit and Release for each item whether it is lost; otherwise it is nil.
+	IsLost []bool
 	Counts
 	// Terms are those of Reserve, Commit and Release, set before Begin.
 	Terms Terms
@@ -75,6 +76,7 @@ type Batch struct {
 	op     Op
 	expire time.Duration // of the items that are new; 0: that of the filter
 	keys   []bloom.Hash
+	marks  []bool // IsNew or IsLost
 	uris   canonical.Canonicalizer
 	uri    []byte
 }
@@ -108,7 +110,9 @@ func (e *DroppedError) Error() string {
 // error of Filter.Forgetful, and for Reserve, Commit and Release that of Filter.Reserving, a
 // *LeaseError, or an error that wraps engine.ErrNoReservation.
 func (j *Judge) Begin(ctx context.Context, b *Batch, op Op, ref string, expire Expire) (err error) {
-	b.op, b.Over = op, 0
+	terms := b.Terms
+	b.End()
+	b.op, b.Terms = op, terms
 	if b.Filter, err = j.Engine.Find(ctx, ref); err != nil {
 		return err
 	}
@@ -128,8 +132,10 @@ func (j *Judge) Begin(ctx context.Context, b *Batch, op Op, ref string, expire E
 	return err
 }
 
-// End releases the filter.
-func (b *Batch) End() { b.Filter = nil }
+// End releases the filter; only the buffers stay.
+func (b *Batch) End() {
+	*b = Batch{keys: b.keys[:0], marks: b.marks[:0], uris: b.uris, uri: b.uri[:0]}
+}
 
 // expiry determines how long new items will be seen. It returns 0 if that is up to the filter,
 // or if the filter's kind forgets nothing. A call that remembers nothing needs no expiry, but
@@ -166,38 +172,41 @@ func (j *Judge) Resume(b *Batch) error {
 	return nil
 }
 
-// Judge finds out which items of a list are new, and leaves the answer in b.Fresh. With Forget it
-// forgets the items, and returns how many of them were seen; Reserve, Commit and Release do what
-// engine.Reserving says. If the filter is cleared meanwhile, Judge uses the cleared filter, whose
-// keys are different. It returns the errors of the engine's Set. If the filter was dropped
-// meanwhile, it returns the error of Engine.Lookup or a *DroppedError.
-func (j *Judge) Judge(ctx context.Context, b *Batch, l *items.List) (fresh int, err error) {
+// Apply carries out the operation of b with a list of items, and leaves in b what became of them.
+// Reserve, Commit and Release do what engine.Reserving says. If the filter is cleared meanwhile,
+// Apply uses the cleared filter, whose keys are different. It returns the errors of the engine's
+// Set. If the filter was dropped meanwhile, it returns the error of Engine.Lookup or a *DroppedError.
+func (j *Judge) Apply(ctx context.Context, b *Batch, l *items.List) error {
 	n := l.Len()
-	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
-	err = j.asking(ctx, b.Filter, func(f *engine.Filter) error {
+	b.marks = slices.Grow(b.marks[:0], n)[:n]
+	b.IsNew, b.IsLost = nil, nil
+	switch b.op {
+	case Forget:
+	case Commit, Release:
+		b.IsLost = b.marks
+	default:
+		b.IsNew = b.marks
+	}
+	return j.followCleared(ctx, b.Filter, func(f *engine.Filter) error {
 		b.hash(l, f)
-		if err := j.apply(ctx, b, f); err != nil {
+		if err := j.applyTo(ctx, b, f); err != nil {
 			return err
 		}
 		added := 0
 		if b.op == Add {
-			added = b.Changed
+			added = b.New
 		}
 		b.Over, _ = f.OverCapacity(added)
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return b.Changed, nil
 }
 
-// asking calls ask with a filter, and with the one that takes its place if it is cleared
-// meanwhile. It returns the error of ask. If the filter was dropped meanwhile, it returns the
+// followCleared calls do with a filter, and with the one that takes its place if it is cleared
+// meanwhile. It returns the error of do. If the filter was dropped meanwhile, it returns the
 // error of Engine.Lookup or Engine.Successor, or a *DroppedError.
-func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.Filter) error) error {
+func (j *Judge) followCleared(ctx context.Context, f *engine.Filter, do func(*engine.Filter) error) error {
 	for {
-		err := ask(f)
+		err := do(f)
 		if err == nil {
 			return nil
 		}
@@ -220,7 +229,7 @@ func (j *Judge) asking(ctx context.Context, f *engine.Filter, ask func(*engine.F
 	}
 }
 
-func (j *Judge) apply(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
+func (j *Judge) applyTo(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
 	start := time.Now()
 	b.Counts = Counts{All: len(b.keys)}
 	switch b.op {
@@ -229,12 +238,12 @@ func (j *Judge) apply(ctx context.Context, b *Batch, f *engine.Filter) (err erro
 		if lacks != nil {
 			return lacks
 		}
-		b.Changed, err = set.Forget(ctx, b.keys)
+		b.Forgotten, err = set.Forget(ctx, b.keys)
 	case Check:
-		err = f.Has(ctx, b.keys, b.Fresh)
-		for _, is := range b.Fresh {
+		err = f.Has(ctx, b.keys, b.IsNew)
+		for _, is := range b.IsNew {
 			if is {
-				b.Changed++
+				b.New++
 			}
 		}
 	case Reserve:
@@ -242,7 +251,7 @@ func (j *Judge) apply(ctx context.Context, b *Batch, f *engine.Filter) (err erro
 	case Commit, Release:
 		err = b.settle(ctx, f)
 	default:
-		b.Changed, err = f.Add(ctx, b.keys, b.expire, b.Fresh)
+		b.New, err = f.Add(ctx, b.keys, b.expire, b.IsNew)
 	}
 	j.Observe(b.op, f, time.Since(start), b.Counts, err)
 	return err

@@ -41,7 +41,7 @@ func open(t *testing.T) (*batch.Judge, *[2]counted) {
 	told := &[2]counted{}
 	return &batch.Judge{Engine: e, Observe: func(op batch.Op, _ *engine.Filter, _ time.Duration, n batch.Counts, err error) {
 		c := &told[op]
-		c.batches, c.fresh, c.all = c.batches+1, c.fresh+n.Changed, c.all+n.All
+		c.batches, c.fresh, c.all = c.batches+1, c.fresh+n.New, c.all+n.All
 		if err != nil {
 			c.failed++
 		}
@@ -65,20 +65,19 @@ func judged(t *testing.T, j *batch.Judge, op batch.Op, ref string, expire batch.
 	if err := j.Begin(context.Background(), &b, op, ref, expire); err != nil {
 		t.Fatal(err)
 	}
-	n, err := j.Judge(t.Context(), &b, list(t, texts...))
-	if err != nil {
+	if err := j.Apply(t.Context(), &b, list(t, texts...)); err != nil {
 		t.Fatal(err)
 	}
 	marked := 0
-	for _, is := range b.Fresh {
+	for _, is := range b.IsNew {
 		if is {
 			marked++
 		}
 	}
-	if n != marked {
-		t.Errorf("%d fresh, %d marked", n, marked)
+	if b.New != marked {
+		t.Errorf("%d new, %d marked", b.New, marked)
 	}
-	return b.Fresh
+	return b.IsNew
 }
 
 func TestJudge(t *testing.T) {
@@ -139,7 +138,7 @@ func TestFilterChangesUnderACall(t *testing.T) {
 	if err := j.Begin(context.Background(), &b, batch.Add, "uri", batch.Expire{}); err != nil {
 		t.Fatal(err)
 	}
-	add := func() (int, error) { return j.Judge(t.Context(), &b, list(t, "a")) }
+	add := func() (int, error) { err := j.Apply(t.Context(), &b, list(t, "a")); return b.New, err }
 	if n, err := add(); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -187,7 +186,7 @@ func TestJudgeAllocatesNothingPerItem(t *testing.T) {
 		if err := j.Begin(context.Background(), &b, batch.Add, "uri", batch.Expire{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := j.Judge(t.Context(), &b, l); err != nil {
+		if err := j.Apply(t.Context(), &b, l); err != nil {
 			t.Fatal(err)
 		}
 		b.End()

@@ -62,7 +62,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error
 	if r.Remember {
 		op = Near
 	}
-	err = j.asking(ctx, f, func(f *engine.Filter) error {
+	err = j.followCleared(ctx, f, func(f *engine.Filter) error {
 		start := time.Now()
 		err := f.Near(ctx, c.Documents, how, c.Found)
 		fresh := 0
@@ -71,7 +71,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error
 				fresh++
 			}
 		}
-		j.Observe(op, f, time.Since(start), Counts{All: len(c.Found), Changed: fresh}, err)
+		j.Observe(op, f, time.Since(start), Counts{All: len(c.Found), New: fresh}, err)
 		return err
 	})
 	return c, err

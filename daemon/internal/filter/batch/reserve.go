@@ -53,8 +53,8 @@ func (t *Terms) settle(op Op, f *engine.Filter) error {
 }
 
 func (b *Batch) reserve(ctx context.Context, f *engine.Filter) error {
-	got, err := f.Reserve(ctx, b.Terms.id, b.keys, b.Terms.lease, b.Fresh)
-	b.Changed, b.Others = got.Fresh, got.Held
+	got, err := f.Reserve(ctx, b.Terms.id, b.keys, b.Terms.lease, b.IsNew)
+	b.New, b.Held = got.Fresh, got.Held
 	b.Terms.Reservation = b.Terms.id.String()
 	if got.Fresh == 0 {
 		b.Terms.Reservation = nothing.String()
@@ -67,7 +67,7 @@ func (b *Batch) settle(ctx context.Context, f *engine.Filter) error {
 	if err != nil {
 		return err
 	}
-	keys, lost := b.keys, b.Fresh
+	keys, lost := b.keys, b.IsLost
 	switch {
 	case b.Terms.All:
 		keys, lost = nil, nil
@@ -86,6 +86,11 @@ func (b *Batch) settle(ctx context.Context, f *engine.Filter) error {
 	default:
 		got, err = set.Release(ctx, b.Terms.id, keys, lost)
 	}
-	b.Changed, b.Others = got.Done, got.Lost
+	b.Lost = got.Lost
+	if b.op == Commit {
+		b.Committed = got.Done
+	} else {
+		b.Released = got.Done
+	}
 	return err
 }

@@ -1,12 +1,12 @@
 package items
 
-// AppendFresh appends a JSON array of the raw text of those items i whose fresh[i] is
-// true. The items must be JSON values, not lines; len(fresh) must be l.Len().
-func (l *List) AppendFresh(dst []byte, fresh []bool) []byte {
+// AppendMarked appends a JSON array of the raw text of those items i whose marks[i] is
+// true. The items must be JSON values, not lines; len(marks) must be l.Len().
+func (l *List) AppendMarked(dst []byte, marks []bool) []byte {
 	dst = append(dst, '[')
 	first := true
 	for i := 0; i < len(l.spans); i++ {
-		if !fresh[i] {
+		if !marks[i] {
 			continue
 		}
 		if !first {
@@ -16,7 +16,7 @@ func (l *List) AppendFresh(dst []byte, fresh []bool) []byte {
 		run := l.rawSpan(i)
 		// Neighbours that are both new are copied in one piece, with the comma (and the one
 		// space that Python writes) between them.
-		for i+1 < len(l.spans) && fresh[i+1] {
+		for i+1 < len(l.spans) && marks[i+1] {
 			next := l.rawSpan(i + 1)
 			if l.body[run.End] != ',' || next.Start-run.End > 2 {
 				break
@@ -29,16 +29,16 @@ func (l *List) AppendFresh(dst []byte, fresh []bool) []byte {
 	return append(dst, ']')
 }
 
-// AppendFreshLines appends the raw text of those items i whose fresh[i] is true, each
+// AppendMarkedLines appends the raw text of those items i whose marks[i] is true, each
 // ended by LF. The raw text of a value from a JSON body may have line ends in it.
-// len(fresh) must be l.Len().
-func (l *List) AppendFreshLines(dst []byte, fresh []bool) []byte {
+// len(marks) must be l.Len().
+func (l *List) AppendMarkedLines(dst []byte, marks []bool) []byte {
 	for i := 0; i < len(l.spans); i++ {
-		if !fresh[i] {
+		if !marks[i] {
 			continue
 		}
 		run := l.rawSpan(i)
-		for i+1 < len(l.spans) && fresh[i+1] && l.body[run.End] == '\n' {
+		for i+1 < len(l.spans) && marks[i+1] && l.body[run.End] == '\n' {
 			next := l.rawSpan(i + 1)
 			if next.Start-run.End != 1 {
 				break

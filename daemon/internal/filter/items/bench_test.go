@@ -106,7 +106,7 @@ func BenchmarkKeys(b *testing.B) {
 	}
 }
 
-func BenchmarkAppendFresh(b *testing.B) {
+func BenchmarkAppendMarked(b *testing.B) {
 	var r Request
 	if err := r.Decode(cases()[0].body, Limits{}); err != nil {
 		b.Fatal(err)
@@ -127,7 +127,7 @@ func BenchmarkAppendFresh(b *testing.B) {
 			var dst []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				dst = r.List.AppendFresh(dst[:0], fresh)
+				dst = r.List.AppendMarked(dst[:0], fresh)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func compareItems(t *testing.T, l *List, want []item) {
 		}
 	}
 	fresh := slices.Repeat([]bool{true}, len(want))
-	answer := l.AppendFresh(nil, fresh)
+	answer := l.AppendMarked(nil, fresh)
 	var raws []json.RawMessage
 	if err := json.Unmarshal(answer, &raws); err != nil || len(raws) != len(want) {
 		t.Fatalf("answer %q: %d items, error %v, want %d", answer, len(raws), err, len(want))

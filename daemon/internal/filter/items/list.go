@@ -35,13 +35,11 @@ type wide struct {
 
 // Reset empties the list and releases the body.
 func (l *List) Reset() {
-	l.body, l.lines = nil, false
-	l.spans, l.wide, l.arena = l.spans[:0], l.wide[:0], l.arena[:0]
-	l.holes, l.faults = l.holes[:0], l.faults[:0]
 	if cap(l.arena) > keepBytes {
 		l.arena = nil
 	}
 	l.canon.trim()
+	*l = List{spans: l.spans[:0], wide: l.wide[:0], arena: l.arena[:0], canon: l.canon, holes: l.holes[:0], faults: l.faults[:0]}
 }
 
 // Strings makes the list one of strings: the parts of body that spans name, none of them empty.

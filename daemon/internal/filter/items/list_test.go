@@ -222,7 +222,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestAppendFresh(t *testing.T) {
+func TestAppendMarked(t *testing.T) {
 	const array = `["a", "b",   "c" ,  "d\u0041", 1.0,{"b":1, "a":2},[ ],"e"` + "\n,\n" + `"f"]`
 	raw := []string{`"a"`, `"b"`, `"c"`, `"d\u0041"`, `1.0`, `{"b":1, "a":2}`, `[ ]`, `"e"`, `"f"`}
 	l, err := decodeList(t, array, Limits{})
@@ -237,11 +237,11 @@ func TestAppendFresh(t *testing.T) {
 				want = append(want, raw[i])
 			}
 		}
-		got := string(l.AppendFresh([]byte("x"), fresh))
+		got := string(l.AppendMarked([]byte("x"), fresh))
 		if plain := strings.ReplaceAll(got, ", ", ","); plain != "x"+strings.ReplaceAll("["+strings.Join(want, ",")+"]", ", ", ",") {
 			t.Fatalf("fresh %b: %s, want %s", set, got, want)
 		}
-		lines := string(l.AppendFreshLines([]byte("x"), fresh))
+		lines := string(l.AppendMarkedLines([]byte("x"), fresh))
 		if want := "x" + strings.Join(append(want, ""), "\n"); lines != want {
 			t.Fatalf("fresh %b: lines %q, want %q", set, lines, want)
 		}

@@ -110,10 +110,10 @@ func TestReaderRaw(t *testing.T) {
 		t.Fatal(more, err)
 	}
 	all := []bool{true, true, true, true, true, true}
-	if got, want := string(l.AppendFreshLines(nil, all)), "\"a\"\n\"b\\u0041\"\n1.0\n[ 1 ]\n\"c\"\n\"d\"\n"; got != want {
+	if got, want := string(l.AppendMarkedLines(nil, all)), "\"a\"\n\"b\\u0041\"\n1.0\n[ 1 ]\n\"c\"\n\"d\"\n"; got != want {
 		t.Errorf("lines %q, want %q", got, want)
 	}
-	if got, want := string(l.AppendFresh(nil, all)), `["a","b\u0041",1.0,[ 1 ],"c","d"]`; got != want {
+	if got, want := string(l.AppendMarked(nil, all)), `["a","b\u0041",1.0,[ 1 ],"c","d"]`; got != want {
 		t.Errorf("array %q, want %q", got, want)
 	}
 	if l.IsString(2) || !l.IsString(1) || string(l.Raw(3)) != "[ 1 ]" {
@@ -125,7 +125,7 @@ func TestReaderRaw(t *testing.T) {
 		t.Fatal(more, err)
 	}
 	all = all[:4]
-	if got, want := string(l.AppendFreshLines(nil, all)), "a\n1\n\"q\"\nlast\n"; got != want {
+	if got, want := string(l.AppendMarkedLines(nil, all)), "a\n1\n\"q\"\nlast\n"; got != want {
 		t.Errorf("lines %q, want %q", got, want)
 	}
 	for i := range all {

@@ -58,9 +58,8 @@ const (
 
 // Reset empties the request and releases the body.
 func (r *Request) Reset() {
-	r.Filter, r.Token, r.Expire, r.HasExpire, r.Skip = "", "", 0, false, false
-	r.Lease, r.Reservation, r.NoList = 0, "", false
 	r.List.Reset()
+	*r = Request{List: r.List, lastFilter: r.lastFilter, lastToken: r.lastToken}
 }
 
 // Decode is DecodeAs for plain requests.

@@ -206,11 +206,11 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 		for i := range fresh {
 			fresh[i] = i%3 != 0
 		}
-		answer := r.List.AppendFresh(nil, fresh)
+		answer := r.List.AppendMarked(nil, fresh)
 		if n := testing.AllocsPerRun(20, func() {
 			decode()
 			keys = r.List.Keys(keys[:0], 1, 0, r.List.Len())
-			answer = r.List.AppendFresh(answer[:0], fresh)
+			answer = r.List.AppendMarked(answer[:0], fresh)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations a batch, want none", c.name, n)
 		}

@@ -81,26 +81,26 @@ func (t *Tallies) Observe(op batch.Op, f *engine.Filter, took time.Duration, n b
 	if err != nil {
 		return
 	}
-	of, changed, rest := t.of(f), uint64(n.Changed), uint64(n.All-n.Changed)
+	of, fresh, seen := t.of(f), uint64(n.New), uint64(n.All-n.New-n.Held)
 	switch op {
 	case batch.Add, batch.Near:
-		of.fresh.Add(changed)
-		of.duplicates.Add(rest)
+		of.fresh.Add(fresh)
+		of.duplicates.Add(seen)
 	case batch.Check, batch.Look:
-		of.checkedNew.Add(changed)
-		of.checkedSeen.Add(rest)
+		of.checkedNew.Add(fresh)
+		of.checkedSeen.Add(seen)
 	case batch.Forget:
-		of.forgotten.Add(changed)
+		of.forgotten.Add(uint64(n.Forgotten))
 	case batch.Reserve:
-		of.reservedNew.Add(changed)
-		of.reservedHeld.Add(uint64(n.Others))
-		of.reservedDuplicates.Add(rest - uint64(n.Others))
+		of.reservedNew.Add(fresh)
+		of.reservedHeld.Add(uint64(n.Held))
+		of.reservedDuplicates.Add(seen)
 	case batch.Commit:
-		of.committed.Add(changed)
-		of.lost.Add(uint64(n.Others))
+		of.committed.Add(uint64(n.Committed))
+		of.lost.Add(uint64(n.Lost))
 	case batch.Release:
-		of.released.Add(changed)
-		of.lost.Add(uint64(n.Others))
+		of.released.Add(uint64(n.Released))
+		of.lost.Add(uint64(n.Lost))
 	}
 }
 

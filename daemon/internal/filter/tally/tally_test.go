@@ -54,9 +54,9 @@ func TestTallies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tallies.Observe(batch.Add, f, time.Millisecond, batch.Counts{Changed: 2, All: 3}, nil)
-	tallies.Observe(batch.Add, f, time.Millisecond, batch.Counts{Changed: 5, All: 5}, errors.New("it fails"))
-	tallies.Observe(batch.Check, f, time.Millisecond, batch.Counts{Changed: 4, All: 9}, nil)
+	tallies.Observe(batch.Add, f, time.Millisecond, batch.Counts{New: 2, All: 3}, nil)
+	tallies.Observe(batch.Add, f, time.Millisecond, batch.Counts{New: 5, All: 5}, errors.New("it fails"))
+	tallies.Observe(batch.Check, f, time.Millisecond, batch.Counts{New: 4, All: 9}, nil)
 	tallies.Skipped(f, 0)
 	tallies.Skipped(f, 7)
 	text := scrape(t, registry)

@@ -28,9 +28,9 @@ const (
 // answerPiece is how much of an answer is written at once, with its own deadline.
 const answerPiece = 256 << 10
 
-// gathered is the length from which net/http writes an answer in two calls: a buffer with the
+// gatherFrom is the length from which net/http writes an answer in two calls: a buffer with the
 // head and part of the body, and the rest.
-const gathered = 8 << 10
+const gatherFrom = 8 << 10
 
 // lingerTime bounds how long a cut connection is still read.
 const lingerTime = 10 * time.Second
@@ -75,12 +75,10 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	if anonymous {
 		c.budget = s.anonymous
 	}
-	c.holder, c.running = budget.Holder{Address: caller.ElsewhereOfRemote(r.RemoteAddr)}, ""
+	c.holder = budget.Holder{Address: caller.ElsewhereOfRemote(r.RemoteAddr)}
 	c.rc = http.NewResponseController(w)
 	c.start = time.Now()
 	c.route, c.name = s.match(r.URL.Path)
-	c.who, c.status, c.sent = "", 0, 0
-	c.acted, c.code = "", ""
 	c.body.begin(c)
 	s.metrics.inFlight.Inc()
 }
@@ -115,13 +113,13 @@ func (c *call) serve() error {
 // authenticateHeader admits the call by its Authorization header; present is false if
 // there is none.
 func (c *call) authenticateHeader(scope string) (present bool, err error) {
-	c.who, present, err = c.s.access.Header(c.asking(scope))
+	c.who, present, err = c.s.access.Header(c.accessCall(scope))
 	return present, c.enter(err)
 }
 
 // admit checks that secret is a token with the scope.
 func (c *call) admit(secret, scope string) (err error) {
-	c.who, err = c.s.access.Token(c.asking(scope), secret)
+	c.who, err = c.s.access.Token(c.accessCall(scope), secret)
 	return c.enter(err)
 }
 
@@ -138,7 +136,7 @@ func (c *call) enter(err error) error {
 	return nil
 }
 
-func (c *call) asking(scope string) access.Call {
+func (c *call) accessCall(scope string) access.Call {
 	return access.Call{Request: c.r, Path: c.route.path, Scope: scope}
 }
 
@@ -249,7 +247,7 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 // write writes a piece of the answer, with the head before the first one.
 func (c *call) write(piece []byte) error {
 	var answer *gather.Answer
-	if len(piece) >= gathered {
+	if len(piece) >= gatherFrom {
 		answer = gather.Of(c.r.Context())
 	}
 	answer.Hold()
@@ -309,15 +307,15 @@ func (p *callPool) get(contentLength int64, anonymous bool) *call {
 	return new(call)
 }
 
-// put keeps a call for reuse, except one from a caller without a token: its list may be large,
-// and nothing counts it.
+// put keeps a call for reuse, with nothing of the request but its buffers. One from a caller without a
+// token is not kept: its list may be large, and nothing counts it.
 func (p *callPool) put(c *call) {
-	known := c.who != ""
-	c.s, c.w, c.r, c.rc, c.route, c.budget = nil, nil, nil, nil, nil, nil
-	c.req.Reset() // it refers to the body, and to the token
+	known, anonymous := c.who != "", c.anonymous
+	c.req.Reset()
 	c.work.End()
+	*c = call{buf: c.buf, req: c.req, work: c.work, out: c.out, packed: c.packed}
 	switch size := max(cap(c.buf), cap(c.out), cap(c.packed)); {
-	case c.anonymous:
+	case anonymous:
 		if known && size <= 2*anonymousBody {
 			p.anonymous.Put(c)
 		}

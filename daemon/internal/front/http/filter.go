@@ -16,9 +16,9 @@ type judgement struct {
 	op    batch.Op
 	form  items.Form
 	// answer appends the JSON answer to a whole list.
-	answer func(c *call, dst []byte, n int) []byte
+	answer func(c *call, dst []byte) []byte
 	// lines appends the answer to a part of a stream; nil: only lists are accepted.
-	lines func(dst []byte, l *items.List, fresh []bool, m media) []byte
+	lines func(dst []byte, l *items.List, isNew []bool, m media) []byte
 }
 
 func remembering() judgement {
@@ -66,13 +66,12 @@ func (c *call) list(j judgement, m media) error {
 	if err := c.s.judge.Begin(c.r.Context(), &c.work, j.op, c.req.Filter, batch.Expire{Seconds: c.req.Expire, Given: c.req.HasExpire}); err != nil {
 		return err
 	}
-	n, err := c.s.judge.Judge(c.r.Context(), &c.work, &c.req.List)
-	if err != nil {
+	if err := c.s.judge.Apply(c.r.Context(), &c.work, &c.req.List); err != nil {
 		return err
 	}
 	c.s.tallies.Skipped(c.work.Filter, c.req.List.Skipped())
-	c.out = j.answer(c, c.out[:0], n)
-	c.tellOver(c.w.Header())
+	c.out = j.answer(c, c.out[:0])
+	c.setOverCapacity(c.w.Header())
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
 
@@ -90,30 +89,30 @@ func (c *call) decode(m media, form items.Form) error {
 	return err
 }
 
-func appendFilterResult(c *call, dst []byte, n int) []byte {
+func appendFilterResult(c *call, dst []byte) []byte {
 	dst = append(dst, `{"uri_list":`...)
-	dst = c.req.List.AppendFresh(dst, c.work.Fresh)
+	dst = c.req.List.AppendMarked(dst, c.work.IsNew)
 	dst = append(dst, `,"total":`...)
-	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)+c.req.List.Skipped()), 10)
+	dst = strconv.AppendInt(dst, int64(len(c.work.IsNew)+c.req.List.Skipped()), 10)
 	dst = append(dst, `,"duplicates":`...)
-	dst = strconv.AppendInt(dst, int64(len(c.work.Fresh)-n), 10)
+	dst = strconv.AppendInt(dst, int64(len(c.work.IsNew)-c.work.New), 10)
 	return c.appendEnd(dst)
 }
 
-func appendForgetResult(c *call, dst []byte, n int) []byte {
+func appendForgetResult(c *call, dst []byte) []byte {
 	dst = append(dst, `{"forgotten":`...)
-	return c.appendEnd(strconv.AppendInt(dst, int64(n), 10))
+	return c.appendEnd(strconv.AppendInt(dst, int64(c.work.Forgotten), 10))
 }
 
-func appendCheckResult(c *call, dst []byte, _ int) []byte {
+func appendCheckResult(c *call, dst []byte) []byte {
 	dst = append(dst, `{"new":[`...)
 	holes := c.req.List.Holes()
-	for i, is := range c.work.Fresh {
+	for i, is := range c.work.IsNew {
 		dst, holes = appendHoles(dst, holes, i, "null,")
 		dst = strconv.AppendBool(dst, is)
 		dst = append(dst, ',')
 	}
-	dst, _ = appendHoles(dst, holes, len(c.work.Fresh), "null,")
+	dst, _ = appendHoles(dst, holes, len(c.work.IsNew), "null,")
 	dst = bytes.TrimSuffix(dst, []byte{','})
 	return c.appendEnd(append(dst, ']'))
 }
@@ -140,25 +139,25 @@ func (c *call) appendEnd(dst []byte) []byte {
 // headerOver marks a filter beyond its capacity; its value is the false-positive ratio.
 const headerOver = "Urifilter-Over-Capacity"
 
-func (c *call) tellOver(h http.Header) {
+func (c *call) setOverCapacity(h http.Header) {
 	if c.work.Over > 0 {
 		h.Set(headerOver, strconv.FormatFloat(c.work.Over, 'g', 3, 64))
 	}
 }
 
-func appendNewItems(dst []byte, l *items.List, fresh []bool, _ media) []byte {
-	return l.AppendFreshLines(dst, fresh)
+func appendNewItems(dst []byte, l *items.List, isNew []bool, _ media) []byte {
+	return l.AppendMarkedLines(dst, isNew)
 }
 
 // appendVerdicts answers one line per item: new or seen, in NDJSON true or false; for a skipped
 // item invalid, in NDJSON null.
-func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media) []byte {
+func appendVerdicts(dst []byte, l *items.List, isNew []bool, m media) []byte {
 	yes, no, invalid := "new\n", "seen\n", "invalid\n"
 	if m == mediaNDJSON {
 		yes, no, invalid = "true\n", "false\n", "null\n"
 	}
 	holes := l.Holes()
-	for i, is := range fresh {
+	for i, is := range isNew {
 		dst, holes = appendHoles(dst, holes, i, invalid)
 		if is {
 			dst = append(dst, yes...)
@@ -166,6 +165,6 @@ func appendVerdicts(dst []byte, l *items.List, fresh []bool, m media) []byte {
 			dst = append(dst, no...)
 		}
 	}
-	dst, _ = appendHoles(dst, holes, len(fresh), invalid)
+	dst, _ = appendHoles(dst, holes, len(isNew), invalid)
 	return dst
 }

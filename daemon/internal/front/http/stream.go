@@ -48,7 +48,7 @@ type stream struct {
 
 func (c *call) stream(j judgement, m media) error {
 	if !c.admitted {
-		return c.s.access.NoToken(c.asking(j.scope), "send the token of a stream in the Authorization header")
+		return c.s.access.NoToken(c.accessCall(j.scope), "send the token of a stream in the Authorization header")
 	}
 	skips, err := c.streamQuery(j)
 	if err != nil {
@@ -160,15 +160,14 @@ func (st *stream) judge(l *items.List) error {
 	if err := c.s.judge.Resume(&c.work); err != nil {
 		return err
 	}
-	n, err := c.s.judge.Judge(c.r.Context(), &c.work, l)
-	if err != nil {
+	if err := c.s.judge.Apply(c.r.Context(), &c.work, l); err != nil {
 		return err
 	}
 	st.total += int64(l.Len() + l.Skipped())
-	st.duplicates += int64(l.Len() - n)
+	st.duplicates += int64(l.Len() - c.work.New)
 	st.skipped.add(l)
 	c.s.tallies.Skipped(c.work.Filter, l.Skipped())
-	c.out = st.j.lines(c.out[:0], l, c.work.Fresh, st.media)
+	c.out = st.j.lines(c.out[:0], l, c.work.IsNew, st.media)
 	return st.write(c.out)
 }
 
@@ -283,7 +282,7 @@ func (st *stream) totals(h http.Header) {
 	if st.skips {
 		st.skipped.tell(h)
 	}
-	st.c.tellOver(h)
+	st.c.setOverCapacity(h)
 }
 
 // settle waits until the client has read all queued data.

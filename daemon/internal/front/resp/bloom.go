@@ -151,7 +151,7 @@ func bfAdd(c *conn, key []byte, at []scan.Span) {
 	case err != nil:
 		c.error(err)
 	default:
-		for _, is := range c.work.Fresh {
+		for _, is := range c.work.IsNew {
 			c.wr.bool(is)
 		}
 	}
@@ -167,7 +167,7 @@ func (c *conn) bfAddAll(key []byte, at []scan.Span, with parameters) {
 	switch err := c.tryAdd(key, at, bf(), with); {
 	case err == nil:
 		c.wr.array(len(at))
-		for _, is := range c.work.Fresh {
+		for _, is := range c.work.IsNew {
 			c.wr.bool(is)
 		}
 	case isUnknown(err):
@@ -186,7 +186,7 @@ func (c *conn) bfAddUntilFull(key []byte, at []scan.Span) {
 		if err = c.tryJudge(batch.Add, key, at[i:i+1], bf()); err != nil {
 			break
 		}
-		fresh = append(fresh, c.work.Fresh[0])
+		fresh = append(fresh, c.work.IsNew[0])
 	}
 	n := len(fresh)
 	if err != nil {

@@ -330,8 +330,7 @@ func (c *conn) tryJudge(op batch.Op, key []byte, at []scan.Span, how terms) erro
 		return errWrongType
 	}
 	c.list.Strings(c.rd.buf, at)
-	_, err := c.s.opt.Judge.Judge(c.s.ctx, &c.work, &c.list)
-	return err
+	return c.s.opt.Judge.Apply(c.s.ctx, &c.work, &c.list)
 }
 
 func (c *conn) checkItems(at []scan.Span) error {

@@ -45,7 +45,7 @@ func (c *conn) add(key []byte, at []scan.Span) bool {
 
 func sAddEach(c *conn, key []byte, at []scan.Span) {
 	if c.add(key, at) {
-		for _, is := range c.work.Fresh {
+		for _, is := range c.work.IsNew {
 			c.wr.bit(is)
 		}
 	}
@@ -53,7 +53,7 @@ func sAddEach(c *conn, key []byte, at []scan.Span) {
 
 func sAdd(c *conn, args []scan.Span) {
 	if c.add(c.rd.arg(args[0]), args[1:]) {
-		c.wr.integer(int64(c.work.Changed))
+		c.wr.integer(int64(c.work.New))
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *conn) seen(key []byte, at []scan.Span, how terms, answer func(bool)) {
 	case err != nil:
 		c.error(err)
 	default:
-		for _, is := range c.work.Fresh {
+		for _, is := range c.work.IsNew {
 			answer(!is)
 		}
 	}
@@ -94,7 +94,7 @@ func sRem(c *conn, args []scan.Span) {
 	case err != nil:
 		c.error(err)
 	default:
-		c.wr.integer(int64(c.work.Changed))
+		c.wr.integer(int64(c.work.Forgotten))
 	}
 }
 

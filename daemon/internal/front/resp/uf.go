@@ -37,16 +37,16 @@ func (c *conn) itemsOf(args []scan.Span, how *terms) (at []scan.Span, ok bool) {
 	return args, true
 }
 
-// marked answers the items of the last batch that c.work.Fresh marks.
-func (c *conn) marked(at []scan.Span) {
+// marked answers the items of the last batch that are marked.
+func (c *conn) marked(at []scan.Span, marks []bool) {
 	n := 0
-	for _, is := range c.work.Fresh {
+	for _, is := range marks {
 		if is {
 			n++
 		}
 	}
 	c.wr.array(n)
-	for i, is := range c.work.Fresh {
+	for i, is := range marks {
 		if is {
 			c.wr.bulk(c.rd.arg(at[i]))
 		}
@@ -56,7 +56,7 @@ func (c *conn) marked(at []scan.Span) {
 func ufFilter(c *conn, args []scan.Span) {
 	var how terms
 	if at, ok := c.itemsOf(args[1:], &how); ok && c.judge(batch.Add, c.rd.arg(args[0]), at, how) {
-		c.marked(at)
+		c.marked(at, c.work.IsNew)
 	}
 }
 
@@ -66,7 +66,7 @@ func ufCheck(c *conn, args []scan.Span) {
 		return
 	}
 	c.wr.array(len(at))
-	for _, is := range c.work.Fresh {
+	for _, is := range c.work.IsNew {
 		c.wr.bool(is)
 	}
 }
@@ -82,8 +82,8 @@ func ufReserve(c *conn, args []scan.Span) {
 	}
 	c.wr.array(3)
 	c.wr.text(c.work.Terms.Reservation)
-	c.marked(at)
-	c.wr.integer(int64(c.work.Others))
+	c.marked(at, c.work.IsNew)
+	c.wr.integer(int64(c.work.Held))
 }
 
 func ufCommit(c *conn, args []scan.Span)  { c.settle(batch.Commit, args, &terms{}) }
@@ -104,12 +104,12 @@ func (c *conn) settle(op batch.Op, args []scan.Span, how *terms) {
 		return
 	}
 	c.wr.array(2)
-	c.wr.integer(int64(c.work.Changed))
-	c.marked(at)
+	c.wr.integer(int64(c.work.Committed + c.work.Released))
+	c.marked(at, c.work.IsLost)
 }
 
 func ufForget(c *conn, args []scan.Span) {
 	if at, ok := c.itemsOf(args[1:], nil); ok && c.judge(batch.Forget, c.rd.arg(args[0]), at, terms{}) {
-		c.wr.integer(int64(c.work.Changed))
+		c.wr.integer(int64(c.work.Forgotten))
 	}
 }
