@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -38,27 +37,37 @@ type Options struct {
 // SocketRESP is the name of sockets for Redis clients.
 const SocketRESP = "resp"
 
-// handed are the sockets that systemd hands over, by name, which can be taken once.
-var handed = sync.OnceValues(activation.ListenersWithNames)
+// handed are the files that systemd hands over, in its order, which can be taken once.
+var handed = sync.OnceValue(func() (all []socket) {
+	for _, f := range activation.Files(true) {
+		l, err := net.FileListener(f) // of a copy
+		_ = f.Close()
+		if err != nil {
+			l = nil // no stream: check says so
+		}
+		all = append(all, socket{f.Name(), l})
+	}
+	return all
+})
 
-// forThis returns the sockets that are handed over for the address of o.
-func (o Options) forThis() ([]net.Listener, error) {
-	byName, err := handed()
-	var sockets []net.Listener
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if (name == SocketRESP) == (o.Socket == SocketRESP) {
-			sockets = append(sockets, byName[name]...)
+type socket struct {
+	name string
+	net.Listener
+}
+
+// forThis returns the sockets that are handed over for the address of o; nil: it is no stream.
+func (o Options) forThis() (listeners []net.Listener) {
+	for _, s := range handed() {
+		if (s.name == SocketRESP) == (o.Socket == SocketRESP) {
+			listeners = append(listeners, s.Listener)
 		}
 	}
-	return sockets, err
+	return listeners
 }
 
 // Open takes the sockets that systemd hands over, or opens the address of the settings; handed says which.
 func Open(o Options) (sockets []net.Listener, handed bool, err error) {
-	sockets, err = o.forThis()
-	if err != nil {
-		return nil, false, fmt.Errorf("sockets handed over by systemd: %w", err)
-	}
+	sockets = o.forThis()
 	if len(sockets) == 0 {
 		l, err := net.Listen("tcp", o.Address)
 		if errors.Is(err, syscall.EADDRINUSE) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func socket(t *testing.T, network, address string) net.Listener {
+func listenOn(t *testing.T, network, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -33,8 +33,8 @@ func TestOpenAtTheAddress(t *testing.T) {
 
 // Sockets from systemd override the settings, but are still subject to the rule about tokens.
 func TestHandedOver(t *testing.T) {
-	open, closed := socket(t, "tcp", "0.0.0.0:0"), socket(t, "tcp", "127.0.0.1:0")
-	path := socket(t, "unix", filepath.Join(t.TempDir(), "s"))
+	open, closed := listenOn(t, "tcp", "0.0.0.0:0"), listenOn(t, "tcp", "127.0.0.1:0")
+	path := listenOn(t, "unix", filepath.Join(t.TempDir(), "s"))
 	_, port, _ := net.SplitHostPort(open.Addr().String())
 	for name, c := range map[string]struct {
 		address string

@@ -87,11 +87,17 @@ func (p *Process) End(sig syscall.Signal) error {
 	p.T.Helper()
 	http.DefaultClient.CloseIdleConnections() // a stop would wait for them
 	p.Signal(sig)
+	return p.Ended()
+}
+
+// Ended waits until the process has ended, by itself or by a signal.
+func (p *Process) Ended() error {
+	p.T.Helper()
 	select {
 	case <-p.Done:
 		return p.Err
 	case <-time.After(2 * time.Minute):
-		p.T.Fatalf("does not end on %v\n%s", sig, p.Log)
+		p.T.Fatalf("the process does not end\n%s", p.Log)
 		return nil
 	}
 }

@@ -141,9 +141,8 @@ func TestStopDrains(t *testing.T) {
 		t.Fatalf("the request under way: %v, %s\n%s", err, answer[:n], p.Log)
 	}
 	_ = conn.Close()
-	<-p.Done
-	if p.Err != nil {
-		t.Errorf("exit: %v\n%s", p.Err, p.Log)
+	if err := p.Ended(); err != nil {
+		t.Errorf("exit: %v\n%s", err, p.Log)
 	}
 	p = processtest.Start(t, dir, nil)
 	if got := p.MustPost("/api/v1/filter", body, 200); !strings.Contains(got, `"uri_list":[]`) {
