@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/load/lean"
 )
@@ -20,8 +19,9 @@ type client struct {
 	fresh   int    // new items in each batch
 	commit  []byte // if batches are reserved: header and body of the commit, changed in place
 	sent    bool   // a batch was sent: from then on just fresh of each are new
-	times   []time.Duration
 }
+
+func (c *client) Close() error { return c.conn.Close() }
 
 // dial makes a client whose batches have fresh new items each; the others repeat those of the
 // batch before, in turn.

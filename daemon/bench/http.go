@@ -146,15 +146,21 @@ func drive(addr string, conns, fresh int, duration time.Duration) (measured, err
 	return driveBy(dial, addr, conns, fresh, duration)
 }
 
+// sender sends batches, one after the other.
+type sender interface {
+	send() error
+	Close() error
+}
+
 // driveBy is drive with clients made by dial.
-func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), addr string, conns, fresh int, duration time.Duration) (measured, error) {
-	clients := make([]*client, conns)
+func driveBy[C sender](dial func(addr string, from uint64, fresh int) (C, error), addr string, conns, fresh int, duration time.Duration) (measured, error) {
+	clients, times := make([]C, conns), make([][]time.Duration, conns)
 	for i := range clients {
 		c, err := dial(addr, uint64(i)<<40|uint64(time.Now().UnixNano())<<8, fresh)
 		if err != nil {
 			return measured{}, err
 		}
-		defer c.conn.Close()
+		defer c.Close()
 		clients[i] = c
 		if err := c.send(); err != nil { // warms up, and gives later batches their duplicates
 			return measured{}, err
@@ -163,7 +169,7 @@ func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), ad
 	var wg sync.WaitGroup
 	errs := make(chan error, conns)
 	start := time.Now()
-	for _, c := range clients {
+	for i, c := range clients {
 		wg.Go(func() {
 			for time.Since(start) < duration {
 				before := time.Now()
@@ -171,7 +177,7 @@ func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), ad
 					errs <- err
 					return
 				}
-				c.times = append(c.times, time.Since(before))
+				times[i] = append(times[i], time.Since(before))
 			}
 		})
 	}
@@ -183,8 +189,8 @@ func driveBy(dial func(addr string, from uint64, fresh int) (*client, error), ad
 	default:
 	}
 	var all []time.Duration
-	for _, c := range clients {
-		all = append(all, c.times...)
+	for _, of := range times {
+		all = append(all, of...)
 	}
 	slices.Sort(all)
 	return measured{

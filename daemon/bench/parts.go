@@ -22,6 +22,7 @@ func parts() []part {
 		{name: "fpr", tables: []string{"fpr"}, charts: []string{"fpr"}, run: falsePositives},
 		{name: "hash", tables: []string{"hash"}, charts: []string{"hashes"}, run: hashFunctions},
 		{name: "http", tables: []string{"http"}, charts: []string{"http", "latency"}, run: overHTTP},
+		{name: "resp", tables: []string{"resp"}, run: overRESP},
 		{name: "restart", tables: []string{"restart"}, run: restart},
 		{name: "redis", tables: []string{"redis"}, run: overRedis},
 		{name: "cluster", tables: []string{"cluster"}, run: overCluster},
