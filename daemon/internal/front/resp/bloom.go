@@ -264,7 +264,7 @@ func (c *conn) bfOf(a scan.Span) *engine.Filter {
 	case f == nil:
 		c.wr.fail("ERR not found")
 		return nil
-	case family(f) != configs.CommandsBF:
+	case c.family(f) != configs.CommandsBF:
 		c.error(errWrongType)
 		return nil
 	}

@@ -99,8 +99,14 @@ func (s *Server) find(name []byte) *command {
 	return s.commands[string(upper[:len(name)])]
 }
 
-// family returns which commands a filter answers to besides UF.*.
-func family(f *engine.Filter) string {
-	k, _ := configs.KindOf(f.Kind)
-	return k.Commands
+// newFamilies returns which commands filters answer to besides UF.*, by their kind.
+func newFamilies() map[string]string {
+	of := map[string]string{}
+	for _, k := range configs.Kinds() {
+		of[k.Name] = k.Commands
+	}
+	return of
 }
+
+// family returns which commands a filter answers to besides UF.*.
+func (c *conn) family(f *engine.Filter) string { return c.s.families[f.Kind] }

@@ -326,7 +326,7 @@ func (c *conn) tryJudge(op batch.Op, key []byte, at []scan.Span, how terms) erro
 	if err := c.s.opt.Judge.Begin(c.s.ctx, &c.work, op, c.filter, how.expire); err != nil {
 		return err
 	}
-	if how.family != "" && family(c.work.Filter) != how.family {
+	if how.family != "" && c.family(c.work.Filter) != how.family {
 		return errWrongType
 	}
 	c.list.Strings(c.rd.buf, at)

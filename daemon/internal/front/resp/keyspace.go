@@ -47,14 +47,14 @@ func typeOf(c *conn, args []scan.Span) {
 	case f == nil:
 		c.wr.simple("none")
 	default:
-		c.wr.simple(typeName(f))
+		c.wr.simple(c.typeName(f))
 	}
 }
 
 // typeName is what clients know a kind of filter as.
-func typeName(f *engine.Filter) string {
+func (c *conn) typeName(f *engine.Filter) string {
 	names := map[string]string{configs.CommandsBF: "MBbloom--", configs.CommandsSet: "set"}
-	return cmp.Or(names[family(f)], f.Kind)
+	return cmp.Or(names[c.family(f)], f.Kind)
 }
 
 // matches reports whether a name matches a pattern of Redis; names have no slash.
@@ -119,7 +119,7 @@ func scanKeys(c *conn, args []scan.Span) {
 			continue
 		case count == 0:
 			next = uint64(f.ID)
-		case matches(pattern, f.Name) && (kind == "" || kind == typeName(f)):
+		case matches(pattern, f.Name) && (kind == "" || kind == c.typeName(f)):
 			found = append(found, f.Name)
 		}
 		if next != 0 {

@@ -113,17 +113,42 @@ func (rd *reader) head() (ok bool, err error) {
 	return true, nil
 }
 
+// shortHead parses the head of an argument as most are: with up to four digits, and all of it there.
+func shortHead(b []byte) (n, size int) {
+	if len(b) < 7 || b[0] != '$' {
+		return 0, 0
+	}
+	for i, c := range b[1:6] {
+		switch {
+		case '0' <= c && c <= '9' && i < 4:
+			n = n*10 + int(c-'0')
+		case c == '\r' && i > 0 && b[i+2] == '\n':
+			return n, i + 3
+		default:
+			return 0, 0
+		}
+	}
+	return 0, 0
+}
+
 // bulk parses an argument.
 func (rd *reader) bulk() (ok bool, err error) {
-	text, end, err := rd.line(rd.pos)
-	if err != nil || end == 0 {
-		return false, err
+	n, size := shortHead(rd.buf[rd.pos:rd.w])
+	end := rd.pos + size
+	if size == 0 {
+		var text []byte
+		text, end, err = rd.line(rd.pos)
+		if err != nil || end == 0 {
+			return false, err
+		}
+		if len(text) == 0 || text[0] != '$' {
+			return false, protocolError(fmt.Sprintf("expected '$', got '%c'", append(text, ' ')[0]))
+		}
+		if n, ok = number(text[1:]); !ok || n < 0 {
+			return false, protocolError("invalid bulk length")
+		}
 	}
-	if len(text) == 0 || text[0] != '$' {
-		return false, protocolError(fmt.Sprintf("expected '$', got '%c'", append(text, ' ')[0]))
-	}
-	n, ok := number(text[1:])
-	if !ok || n < 0 || n > rd.bytes {
+	if n > rd.bytes {
 		return false, protocolError("invalid bulk length")
 	}
 	if end-rd.r+n > rd.bytes {

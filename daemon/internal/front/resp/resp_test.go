@@ -39,7 +39,7 @@ type option struct {
 	limits resp.Limits
 }
 
-func newRig(t *testing.T, change ...func(*option)) *rig {
+func newRig(t testing.TB, change ...func(*option)) *rig {
 	t.Helper()
 	o := option{limits: resp.Limits{Items: 20_000, ItemBytes: 64 << 10, CommandBytes: 8 << 20, Timeout: time.Minute}}
 	for _, f := range change {
@@ -85,7 +85,7 @@ func newRig(t *testing.T, change ...func(*option)) *rig {
 }
 
 // dial opens a connection for a test that speaks the protocol itself.
-func (r *rig) dial(t *testing.T) net.Conn {
+func (r *rig) dial(t testing.TB) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", r.addr)
 	if err != nil {

@@ -54,6 +54,7 @@ type Limits struct {
 type Server struct {
 	opt      Options
 	commands map[string]*command
+	families map[string]string // of commands, by the kind of filter
 	metrics  *metrics
 	started  time.Time
 	ids      atomic.Int64
@@ -69,7 +70,7 @@ type Server struct {
 
 // New makes a Server and registers its metrics.
 func New(o Options) *Server {
-	s := &Server{opt: o, commands: newCommands(), started: time.Now(), conns: map[*conn]struct{}{}}
+	s := &Server{opt: o, commands: newCommands(), families: newFamilies(), started: time.Now(), conns: map[*conn]struct{}{}}
 	s.metrics = newMetrics(o.Registry, s.commands)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s

@@ -106,7 +106,7 @@ func (c *conn) card(key scan.Span, of string) {
 	case !ok:
 	case f == nil:
 		c.wr.integer(0)
-	case family(f) != of:
+	case c.family(f) != of:
 		c.error(errWrongType)
 	default:
 		c.wr.count(f.Stats().Items)
