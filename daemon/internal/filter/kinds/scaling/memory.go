@@ -1,7 +1,6 @@
 // Package scaling is the kind scaling: the Bloom filters of RedisBloom, bit for bit, for those who
 // come from there, or who may want to go back. Dumps of RedisBloom 2 can be loaded, and its own
-// loaded there. For anything else the kind bloom is faster, smaller at the same rate, and
-// archived.
+// loaded there. For anything else the kind bloom is faster, and archived.
 //
 // Its hashes have no secret seed, because RedisBloom's have none: whoever chooses the items can
 // craft ones that are taken for seen.

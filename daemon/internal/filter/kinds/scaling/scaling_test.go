@@ -10,6 +10,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,4 +229,64 @@ func headOf(c *chain, sizes []uint64) (head []byte) {
 		head = append(le.AppendUint64(le.AppendUint32(head, l.hashes), l.capacity), 0)
 	}
 	return head
+}
+
+// The bytes of a file are those of docs/format.md, today and in every later version.
+func TestLayersVector(t *testing.T) {
+	path := filepath.Join(t.TempDir(), Kind().File)
+	m := memoryOf(t, configs.NewScaling(3, 0.1, 2, false))
+	var keys []bloom.Hash
+	for _, item := range []string{"a", "b", "c", "d"} {
+		keys = append(keys, hash([]byte(item)))
+	}
+	if n := add(t, m, keys); n != 4 || len(m.chain.layers) != 2 {
+		t.Fatalf("%d are new, %d layers", n, len(m.chain.layers))
+	}
+	if err := m.Write(disk.FS{}, path, 9); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "layers.hex"))
+	if err != nil {
+		t.Fatalf("%v; got %x", err, got)
+	}
+	want, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got  %x\nwant %x, %v", got, want, err)
+	}
+	again, from, err := read(path)
+	if err != nil || from != 9 || again.generation != 3 || again.created != 5 || seen(again, keys) != 4 {
+		t.Errorf("read back from %d: %+v, %v", from, again, err)
+	}
+	// The parts of a dump are the same head and bits.
+	dump := parts(t, m)
+	headEnd := fixedHead + chainBytes + 2*layerBytes
+	if !bytes.Contains(dump, want[fixedHead:headEnd]) || !bytes.Contains(dump, m.chain.layers[1].bits) {
+		t.Errorf("dump %x", dump)
+	}
+}
+
+// The hashes in docs/format.md are those of their items.
+func TestHashesOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../../../../docs/format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `([0-9a-f]{16})` \\| `([0-9a-f]{16})` \\| ([0-9, ]+) \\|$").FindAllSubmatch(page, -1)
+	if len(rows) != 3 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		key := hash(row[1])
+		var places []string
+		for i := range uint64(8) {
+			places = append(places, fmt.Sprint((key.Hi+i*key.Lo)%1152))
+		}
+		if a, b := fmt.Sprintf("%016x", key.Hi), fmt.Sprintf("%016x", key.Lo); a != string(row[2]) || b != string(row[3]) || strings.Join(places, ", ") != string(row[4]) {
+			t.Errorf("| `%s` | `%s` | `%s` | %s |", row[1], a, b, strings.Join(places, ", "))
+		}
+	}
 }
