@@ -439,11 +439,12 @@ func (c *conn) beginLoading(name string, head []byte) {
 		c.wr.fail("ERR item exists")
 		return
 	}
-	if size > bloom.Memory() && bloom.Memory() > 0 || !c.hold(int64(size)) {
+	held := int64(size) + int64(len(head))
+	if size > bloom.Memory() && bloom.Memory() > 0 || !c.hold(held) {
 		c.error(&problem.Error{Code: problem.Overloaded, Detail: fmt.Sprintf("the filter takes %d bytes, and calls may not hold so much at once: raise limits.held_bytes for the time of loading", size)})
 		return
 	}
-	c.loads[name] = &loading{head: append([]byte(nil), head...), params: params, bits: make([]byte, size), held: int64(size)}
+	c.loads[name] = &loading{head: append([]byte(nil), head...), params: params, bits: make([]byte, size), held: held}
 	c.wr.ok()
 }
 

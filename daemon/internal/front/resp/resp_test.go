@@ -429,6 +429,40 @@ func TestDumpIsLoadedWhole(t *testing.T) {
 	}
 }
 
+// What a dump that is being loaded takes counts, its head as well, until its connection ends.
+func TestLoadingIsHeld(t *testing.T) {
+	r := newRig(t)
+	ctx, c := t.Context(), r.client(t, 2)
+	if err := c.BFReserve(ctx, "a", 0.001, 100_000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := c.BFInfo(ctx, "a").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := c.BFScanDump(ctx, "a", 0).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loading := r.dial(t)
+	for name, times := range map[string]int64{"b": 1, "c": 2} {
+		for range times { // begun once more, it is held once
+			if _, err := io.WriteString(loading, command("BF.LOADCHUNK", name, "1", head.Data)); err != nil {
+				t.Fatal(err)
+			}
+			if got := readFull(loading, make([]byte, 5)); got != "+OK\r\n" {
+				t.Fatal(got)
+			}
+		}
+	}
+	const layer = 32 + 64 // that BF.INFO counts beside the bits
+	if held, _ := r.API.Held(); held != 2*(info.Size-layer+int64(len(head.Data))) {
+		t.Errorf("%d bytes are held for two of %d, with heads of %d", held, info.Size-layer, len(head.Data))
+	}
+	loading.Close()
+	r.AwaitNothingHeld()
+}
+
 // What is sent in pieces, or all at once, is answered in the same way.
 func TestPieces(t *testing.T) {
 	r := newRig(t)

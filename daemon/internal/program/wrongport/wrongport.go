@@ -9,12 +9,14 @@
 package wrongport
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"strconv"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -75,7 +77,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.begun = true
 	switch {
-	case p[0] == '*': // a command of Redis; neither HTTP nor TLS begins so
+	case p[0] == '*', inline(p[:n]): // a command of Redis; neither HTTP nor TLS begins so
 		c.tell(c.l.toRedis)
 	case c.l.encrypted && isMethod(p[0]):
 		c.tell(answer)
@@ -84,6 +86,20 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	return 0, errTold
 }
+
+// inline reports whether the first bytes of a connection are a command of Redis that somebody has
+// typed: a line of text that is no request line of HTTP, which names a path and mostly a version.
+func inline(first []byte) bool {
+	line, _, whole := bytes.Cut(first, []byte{'\n'})
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	if !whole || len(line) == 0 || !isLetter(line[0]) || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == utf8.RuneError }) {
+		return false
+	}
+	words := bytes.Fields(line)
+	return len(words) == 1 || words[1][0] != '/' && !bytes.Contains(line, []byte(" HTTP/"))
+}
+
+func isLetter(b byte) bool { return 'A' <= b&^0x20 && b&^0x20 <= 'Z' }
 
 // isMethod distinguishes the first letter of an HTTP method from the type of a TLS record,
 // which is below 32.

@@ -122,15 +122,31 @@ func TestClientsOfRedis(t *testing.T) {
 		<-done
 	})
 	for _, addr := range []string{encrypted, l.Addr().String()} {
-		c, err := net.Dial("tcp", addr)
+		for _, command := range []string{"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", "PING\r\n", "bf.add uri https://example.com/\n", "GET key\r\n"} {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(c, command); err != nil {
+				t.Fatal(err)
+			}
+			if said, err := io.ReadAll(c); err != nil || string(said) != "-ERR this port speaks HTTP; clients of Redis are served at "+at+"\r\n" {
+				t.Errorf("%q: %q, %v", command, said, err)
+			}
+			c.Close()
+		}
+	}
+	// What HTTP would be is left to HTTP, however wrong it is.
+	for _, request := range []string{"GET /\r\n\r\n", "GET example.com HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n"} {
+		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(c, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"); err != nil {
+		if _, err := io.WriteString(c, request); err != nil {
 			t.Fatal(err)
 		}
-		if said, err := io.ReadAll(c); err != nil || string(said) != "-ERR this port speaks HTTP; clients of Redis are served at "+at+"\r\n" {
-			t.Errorf("%q, %v", said, err)
+		if said, err := io.ReadAll(c); err != nil || strings.HasPrefix(string(said), "-ERR") {
+			t.Errorf("%q: %q, %v", request, said, err)
 		}
 		c.Close()
 	}
