@@ -73,7 +73,7 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("version %s: format %d: this urifilter reads the formats %d and %d\nhint: use the newer urifilter that wrote it", e.Version, e.Format, documentFormat, documentFormatGrowing)
+	return fmt.Sprintf("version %s: format %d: this urifilter reads the formats %d to %d\nhint: use the newer urifilter that wrote it", e.Version, e.Format, documentFormat, newestFormat)
 }
 
 // switchOff returns the mongosh command that takes versions out of use.

@@ -138,14 +138,16 @@ func TestGrowingAndFixedDoNotMix(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		set(1)
-		if _, err := a.Latest(ctx, "uri"); err == nil {
-			t.Error("a document of format 1 with layers was read")
+		for _, other := range []int{1, 2} {
+			set(other)
+			if _, err := a.Latest(ctx, "uri"); err == nil {
+				t.Errorf("a document of format %d was read, with a bit-map of format 3", other)
+			}
 		}
-		set(3)
+		set(4)
 		var format *FormatError
 		if _, err := a.Latest(ctx, "uri"); !errors.As(err, &format) {
-			t.Errorf("a document of format 3: %v", err)
+			t.Errorf("a document of format 4: %v", err)
 		}
 	})
 }

@@ -14,19 +14,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
-// Formats of documents. The format for bit-maps that grow differs only in its number, so that
-// versions of urifilter that do not know such bit-maps refuse it.
+// A document has the format of its bit-map: all formats differ only in their number, so that
+// versions of urifilter that do not know such bit-maps refuse it. Fences have the first.
 const (
-	documentFormat        = 1
-	documentFormatGrowing = 2
+	documentFormat = bloom.Version
+	newestFormat   = bloom.VersionFifths
 )
-
-func formatOf(h bloom.Header) int {
-	if h.Layers > 0 {
-		return documentFormatGrowing
-	}
-	return documentFormat
-}
 
 // Whether a version may be restored and merged with. An operator may switch one off.
 const (
@@ -92,7 +85,7 @@ func decodeVersion(raw bson.Raw) (versionDoc, error) {
 	if err := bson.Unmarshal(raw, &first); err != nil {
 		return versionDoc{}, fmt.Errorf("%s: document %v: %w", versionsName, raw.Lookup("_id"), err)
 	}
-	if first.Format != documentFormat && first.Format != documentFormatGrowing {
+	if first.Format < documentFormat || first.Format > newestFormat {
 		return versionDoc{}, &FormatError{Version: first.ID, Format: first.Format}
 	}
 	var d versionDoc
@@ -117,8 +110,8 @@ func (d *versionDoc) version() (Version, error) {
 	if err := v.Header.UnmarshalBinary(d.Header); err != nil {
 		return Version{}, d.unusable(err)
 	}
-	if d.Format != formatOf(v.Header) {
-		return Version{}, d.unusable(fmt.Errorf("%w: format %d, and a bit-map of %d layers", bloom.ErrCorrupt, d.Format, v.Header.Layers))
+	if d.Format != int(v.Header.Version()) {
+		return Version{}, d.unusable(fmt.Errorf("%w: format %d, and a bit-map of format %d", bloom.ErrCorrupt, d.Format, v.Header.Version()))
 	}
 	if len(d.Stripes) != v.Header.Stripes() {
 		return Version{}, d.unusable(fmt.Errorf("%w: %d stripes, its header says %d", bloom.ErrCorrupt, len(d.Stripes), v.Header.Stripes()))

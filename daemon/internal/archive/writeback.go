@@ -184,7 +184,7 @@ func (w *writeback) document(number int64) *versionDoc {
 		params[m.Key] = m.Value
 	}
 	return &versionDoc{
-		ID: versionID(w.spec.Name, number), Format: formatOf(w.header),
+		ID: versionID(w.spec.Name, number), Format: int(w.header.Version()),
 		BitmapType: bitmapType{ID: w.spec.ID, Name: w.spec.Name},
 		Status:     statusOn, Number: number, Created: time.Now().UTC().Truncate(time.Millisecond),
 		Owner: w.a.opt.Owner, Token: w.token,

@@ -3,6 +3,7 @@ package bloom
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -197,14 +198,14 @@ func TestNoRaceGrowingFromItsJournal(t *testing.T) {
 }
 
 func TestNoRaceGrowingCopiedByStripes(t *testing.T) {
-	g := newGrowing(t, 400_000, 1e-4) // of 1.3 MB, so that the third layer has two stripes
+	g := newGrowing(t, 400_000, 1e-4) // of 1.3 MB, so that the last layer has two stripes
 	_, keys := addRandom(g.Add, rand.New(rand.NewPCG(4, 4)), 1_500_000, 1000)
 	h := g.Header()
 	size := 0
 	for i := range h.Stripes() {
 		size += h.StripeSize(i)
 	}
-	if uint64(size) != h.Bytes() || h.Layers != 3 || h.Stripes() < 4 {
+	if uint64(size) != h.Bytes() || h.Layers < 3 || h.Stripes() <= int(h.Layers) {
 		t.Fatalf("%d layers, %d stripes of %d bytes in all, want %d", h.Layers, h.Stripes(), size, h.Bytes())
 	}
 	to := newGrowing(t, 400_000, 1e-4) // with one layer
@@ -242,12 +243,23 @@ func TestGrowingHeader(t *testing.T) {
 	if err := back.UnmarshalBinary(text); err != nil || back != h {
 		t.Fatalf("read back %+v, %v; want %+v", back, err, h)
 	}
+	total, rate := uint64(0), 0.0
 	for i := range MaxLayers {
 		l := h.Layer(i)
-		want := BlocksFor(10_000_000<<i, 1e-4/float64(uint64(2)<<i))
-		if l.Blocks < want || float64(l.Blocks) > float64(want)*1.005 {
-			t.Errorf("layer %d has %d blocks, want %d", i, l.Blocks, want)
+		want := uint64(10_000_000)
+		switch {
+		case i > smallSteps:
+			want = total
+		case i > 0:
+			want = total / 2
 		}
+		if math.Abs(float64(l.Capacity)/float64(want)-1) > 0.02 {
+			t.Errorf("layer %d is for %d items, want %d", i, l.Capacity, want)
+		}
+		total, rate = total+l.Capacity, rate+l.ErrorRate
+	}
+	if rate > 1e-4 || rate < 0.95e-4 {
+		t.Errorf("the rates of all layers are %v together", rate)
 	}
 	plain, _ := NewHeader(10_000_000, 1e-4, 7, time.Unix(5, 6))
 	if plain.SameBits(h) || !h.SameBits(h.more(3)) {
@@ -267,9 +279,10 @@ func TestGrowingHeader(t *testing.T) {
 		"more than there can be":    func(b []byte) { b[23] = 1; b[68] = MaxLayers },
 		"layers in format 1":        func(b []byte) { copy(b, plainText); b[68] = 1 },
 		"shares in format 1":        func(b []byte) { copy(b, plainText); b[72] = 1 },
-		"format 3":                  func(b []byte) { b[8] = 3 },
+		"format 4":                  func(b []byte) { b[8] = 4 },
 		"format 0":                  func(b []byte) { b[8] = 0 },
 		"format 2 of a map without": func(b []byte) { copy(b, plainText); b[8] = 2 },
+		"format 3 of a map without": func(b []byte) { copy(b, plainText); b[8] = 3 },
 	} {
 		bad := append([]byte(nil), text...)
 		change(bad)

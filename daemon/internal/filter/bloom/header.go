@@ -13,10 +13,12 @@ import (
 // HeaderSize is the length of an encoded header in bytes.
 const HeaderSize = 128
 
-// Versions of the format, in the header: of maps of fixed size, and of maps that grow.
+// Versions of the format, in the header: of maps of fixed size, of maps that grow as earlier
+// versions made them, and of maps that grow.
 const (
 	Version        = 1
 	VersionGrowing = 2
+	VersionFifths  = 3
 )
 
 var magic = [8]byte{'U', 'R', 'I', 'B', 'L', 'O', 'O', 'M'}
@@ -31,7 +33,7 @@ var ErrCorrupt = errors.New("corrupt bit-map")
 //
 //	offset  size  field
 //	     0     8  magic "URIBLOOM"
-//	     8     4  version, 1
+//	     8     4  version, 1 to 3
 //	    12     4  k, 8
 //	    16     8  blocks of 64 bytes
 //	    24     8  capacity, items
@@ -46,7 +48,7 @@ var ErrCorrupt = errors.New("corrupt bit-map")
 //	   102    22  zero
 //	   124     4  CRC-32C of bytes 0 to 123
 //
-// The version is 1, or 2 of a map that grows; then blocks, capacity and error rate
+// The version is 1, or 2 or 3 of a map that grows; then blocks, capacity and error rate
 // are as they were asked for, and layers.go says what each layer has.
 type Header struct {
 	Blocks     uint64 // of the first layer
@@ -56,6 +58,7 @@ type Header struct {
 	Generation uint64 // grows when the map is emptied; bits of two generations never mix
 	Created    time.Time
 	Layers     uint32 // how many there are; 0: the map does not grow
+	fifths     bool   // how the layers share the error rate; version 3
 	growth     [MaxLayers - 1]uint16
 }
 
@@ -102,7 +105,7 @@ func (h Header) MarshalBinary() ([]byte, error) {
 	b := make([]byte, HeaderSize)
 	le := binary.LittleEndian
 	copy(b, magic[:])
-	le.PutUint32(b[8:], h.version())
+	le.PutUint32(b[8:], h.Version())
 	le.PutUint32(b[12:], k)
 	le.PutUint64(b[16:], h.Blocks)
 	le.PutUint64(b[24:], h.Capacity)
@@ -132,8 +135,8 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: header checksum %08x, want %08x", ErrCorrupt, got, want)
 	}
 	version := le.Uint32(b[8:])
-	if version < Version || version > VersionGrowing {
-		return fmt.Errorf("bit-map format %d: this version reads the formats %d and %d; use a newer urifilter", version, Version, VersionGrowing)
+	if version < Version || version > VersionFifths {
+		return fmt.Errorf("bit-map format %d: this version reads the formats %d to %d; use a newer urifilter", version, Version, VersionFifths)
 	}
 	if kk, layout := le.Uint32(b[12:]), le.Uint32(b[64:]); kk != k || layout != 0 {
 		return fmt.Errorf("bit-map with k=%d, layout %d: this version reads k=%d, layout 0; use a newer urifilter", kk, layout, k)
@@ -146,11 +149,12 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 		Generation: le.Uint64(b[48:]),
 		Created:    time.Unix(0, int64(le.Uint64(b[56:]))).UTC(),
 		Layers:     le.Uint32(b[68:]),
+		fifths:     version == VersionFifths,
 	}
 	for i := range h.growth {
 		h.growth[i] = le.Uint16(b[72+2*i:])
 	}
-	if h.version() != version || h.Layers == 0 && h.growth != [len(h.growth)]uint16{} {
+	if h.Version() != version || h.Layers == 0 && h.growth != [len(h.growth)]uint16{} {
 		return fmt.Errorf("%w: format %d with %d layers", ErrCorrupt, version, h.Layers)
 	}
 	if err := h.validate(); err != nil {

@@ -7,18 +7,26 @@ import (
 )
 
 // A map that grows is a scalable Bloom filter (Almeida, Baquero, Preguiça, Hutchison:
-// Scalable Bloom Filters, 2007). It consists of layers, each a split-block map of its own.
-// Layer i is made for 2^i times the capacity, or more, at the error rate divided by 2^(i+1), so that
-// the rates of all layers together stay below the error rate, however many there are. New items
-// go to the last layer; an item is new only if no layer has it. All layers have the same seed:
-// the sum of the rates remains a bound even if the errors of the layers are not independent.
+// Scalable Bloom Filters, 2007). It consists of layers, each a split-block map of its own. New items
+// go to the last layer; an item is new only if no layer has it. All layers have the same seed: the
+// sum of their rates is a bound even if the errors of the layers are not independent.
+//
+// The first layer has the capacity and half of the error rate, and each further one a fifth of what
+// the layers before it have left of the rate. The next four are made for half as many items as there
+// are before them, so that little is empty in maps up to five times their capacity, the others for as
+// many. (Format 2 has layers of 2^i times the capacity, or more, with the rate divided by 2^(i+1).
+// After tenfold growth at 0.0001 that is 6.9 bytes an item instead of 5.1, on average over a growth
+// of up to a thousandfold 8.9 instead of 7.6.)
 //
 // The sizes of the layers are stored when the map is made, as shares of each other, so that no
 // later version and no other processor computes them differently.
 
-// MaxLayers is the most layers that a map can have: with all of them it holds 65,535 times
+// MaxLayers is the most layers that a map can have: with all of them it holds 10,000 times
 // its capacity, or more.
 const MaxLayers = 16
+
+// smallSteps is how many layers after the first are half as large as those before together.
+const smallSteps = 4
 
 // secondLayer is for how many items the second layer is made at least, and each further one for
 // twice as many: so a map of a tiny first capacity, too, can grow to any size with its layers. The
@@ -36,10 +44,17 @@ func NewGrowingHeader(capacity uint64, errorRate float64, seed uint64, created t
 	if err != nil {
 		return Header{}, err
 	}
-	h.Layers = 1
+	h.Layers, h.fifths = 1, true
 	h.Blocks = BlocksFor(capacity, errorRate/2)
+	total := capacity
 	for i := range h.growth {
-		next := BlocksFor(max(capacity<<(i+1), secondLayer<<i), h.layerRate(i+1))
+		size := total
+		if i < smallSteps {
+			size /= 2
+		}
+		size = max(size, secondLayer<<i)
+		total += size
+		next := BlocksFor(size, h.layerRate(i+1))
 		hi, lo := bits.Mul64(next, growthUnit)
 		share, rest := bits.Div64(hi, lo, h.blocksOf(i))
 		if rest > 0 {
@@ -54,9 +69,13 @@ func NewGrowingHeader(capacity uint64, errorRate float64, seed uint64, created t
 // layer yet. The layer's error rate may be less than MinErrorRate.
 func (h Header) Layer(i int) Header {
 	l := h
-	l.Layers, l.growth = 0, [len(h.growth)]uint16{}
-	l.Blocks, l.Capacity, l.ErrorRate = h.blocksOf(i), h.Capacity<<i, h.layerRate(i)
+	l.Layers, l.fifths, l.growth = 0, false, [len(h.growth)]uint16{}
+	l.Blocks, l.ErrorRate = h.blocksOf(i), h.layerRate(i)
 	if i > 0 {
+		l.Capacity = 0
+		if !h.fifths {
+			l.Capacity = h.Capacity << i
+		}
 		l.Capacity = l.Holds()
 	}
 	return l
@@ -73,20 +92,37 @@ func NewLayer(h Header, i int) (*Map, error) {
 // SameBits reports whether a bit means the same in both maps. A map that grows may have more
 // layers than the other.
 func (h Header) SameBits(o Header) bool {
-	return h.Generation == o.Generation && h.Seed == o.Seed && h.Blocks == o.Blocks && h.growth == o.growth
+	return h.Generation == o.Generation && h.Seed == o.Seed && h.Blocks == o.Blocks && h.fifths == o.fifths && h.growth == o.growth
 }
 
-func (h Header) version() uint32 {
-	if h.Layers > 0 {
-		return VersionGrowing
+// Version returns the version of the format.
+func (h Header) Version() uint32 {
+	switch {
+	case h.Layers == 0:
+		return Version
+	case h.fifths:
+		return VersionFifths
 	}
-	return Version
+	return VersionGrowing
 }
 
 // layers returns the number of layers; a map of fixed size has one.
 func (h Header) layers() int { return max(int(h.Layers), 1) }
 
-func (h Header) layerRate(i int) float64 { return math.Ldexp(h.ErrorRate, -i-1) }
+func (h Header) layerRate(i int) float64 {
+	if !h.fifths {
+		return math.Ldexp(h.ErrorRate, -i-1)
+	}
+	rate := h.ErrorRate / 2
+	if i > 0 {
+		rate /= 5
+	}
+	for range i - 1 {
+		rate *= 4
+		rate /= 5
+	}
+	return rate
+}
 
 // blocksOf returns how many blocks layer i has. It returns 0 for shares that make no sense, such
 // as those that give more blocks than there can be.

@@ -1,0 +1,85 @@
+package bloom
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The layers of maps that have been made never change: a layer that was made larger, or that took
+// more items, in a later version would break the promise, or lose items in a restore. Each file has
+// the header of a map for 200,000 items at 0.0001.
+func TestLayersVectors(t *testing.T) {
+	type layer struct {
+		blocks, capacity uint64
+		rate             float64
+	}
+	for version, want := range map[string][]layer{
+		"growing2.hex": {
+			{10988, 200000, 5e-05},
+			{24732, 400029, 2.5e-05},
+			{55654, 800036, 1.25e-05},
+			{125263, 1600188, 6.25e-06},
+			{281995, 3200047, 3.125e-06},
+			{635315, 6400106, 1.5625e-06},
+			{1432716, 12801082, 7.8125e-07},
+			{3234455, 25601988, 3.90625e-07},
+			{7312269, 51203707, 1.953125e-07},
+			{16557934, 102403720, 9.765625e-08},
+			{37566622, 204808182, 4.8828125e-08},
+			{85414539, 409615822, 2.44140625e-08},
+			{194685092, 819269599, 1.220703125e-08},
+			{444885855, 1638407354, 6.103515625e-09},
+			{1019783519, 3276913341, 3.0517578125e-09},
+			{2345302918, 6554079935, 1.52587890625e-09},
+		},
+		"growing3.hex": {
+			{10988, 200000, 5e-05},
+			{18945, 262189, 1e-05},
+			{39352, 524307, 8.000000000000001e-06},
+			{81760, 1048685, 6.400000000000001e-06},
+			{169848, 2097167, 5.120000000000001e-06},
+			{352924, 4194702, 4.096000000000001e-06},
+			{733248, 8388674, 3.276800000000001e-06},
+			{1523781, 16778718, 2.6214400000000007e-06},
+			{3166608, 33557682, 2.0971520000000004e-06},
+			{6580608, 67110273, 1.6777216000000003e-06},
+			{13678540, 134229605, 1.3421772800000002e-06},
+			{28432395, 268450500, 1.073741824e-06},
+			{59106896, 536888557, 8.589934592000001e-07},
+			{122889240, 1073753283, 6.8719476736e-07},
+			{255559216, 2147695486, 5.49755813888e-07},
+			{531458351, 4295198127, 4.3980465111040004e-07},
+		},
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h Header
+		if err := h.UnmarshalBinary(raw); err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		for i, w := range want {
+			l := h.Layer(i)
+			if got := (layer{l.Blocks, l.Capacity, l.ErrorRate}); got != w {
+				t.Errorf("%s: layer %d is %v, want %v", version, i, got, w)
+			}
+		}
+		again, err := h.MarshalBinary()
+		if err != nil || string(again) != string(raw) || len(want) != MaxLayers {
+			t.Errorf("%s: %d layers known, read and written it is %x, %v", version, len(want), again, err)
+		}
+		made, err := NewGrowingHeader(200_000, 1e-4, 7, time.Unix(5, 6))
+		if newest := h.Version() == VersionFifths; err != nil || made.SameBits(h) != newest {
+			t.Errorf("%s: made now it is %+v, %v", version, made, err)
+		}
+	}
+}
