@@ -217,16 +217,16 @@ func bfInsert(c *conn, args []scan.Span) {
 			fixed = true
 			continue
 		case len(rest) < 2 || !c.word(rest[0], "CAPACITY", "ERROR", "EXPANSION"):
-			c.wr.fail("ERR Unknown argument received")
+			c.wr.fail("Unknown argument received")
 			return
 		}
 		name, read := "capacity", capacity
-		bad := "ERR Bad capacity"
+		bad := "Bad capacity"
 		switch {
 		case c.word(rest[0], "ERROR"):
-			name, read, bad = "error_rate", rate, "ERR Bad error rate"
+			name, read, bad = "error_rate", rate, "Bad error rate"
 		case c.word(rest[0], "EXPANSION"):
-			name, read, bad, expands = "expansion", expansion, "ERR Bad expansion", true
+			name, read, bad, expands = "expansion", expansion, "Bad expansion", true
 		}
 		v, wrong := read(c.str(rest[1]))
 		if wrong != "" {
@@ -294,7 +294,7 @@ func bfInfo(c *conn, args []scan.Span) {
 	if len(args) == 1 {
 		c.wr.dict(len(fields))
 		for _, field := range fields {
-			c.wr.text(field.name)
+			c.wr.simple(field.name)
 			value(field.word, field.value)
 		}
 		return
@@ -303,7 +303,7 @@ func bfInfo(c *conn, args []scan.Span) {
 		if len(args) == 2 && c.word(args[1], field.word) {
 			if c.wr.proto == 3 {
 				c.wr.dict(1)
-				c.wr.text(field.name)
+				c.wr.simple(field.name)
 			} else {
 				c.wr.array(1)
 			}
@@ -311,7 +311,7 @@ func bfInfo(c *conn, args []scan.Span) {
 			return
 		}
 	}
-	c.wr.fail("ERR Invalid information value")
+	c.wr.fail("Invalid information value")
 }
 
 // describeBF describes any filter that answers to BF.*: a bit-map of this daemon's own layout has
@@ -349,7 +349,7 @@ func (c *conn) dumped(a scan.Span) (engine.Dumped, bool) {
 func bfScanDump(c *conn, args []scan.Span) {
 	iterator, err := strconv.ParseInt(c.str(args[1]), 10, 64)
 	if err != nil {
-		c.wr.fail("ERR Second argument must be numeric")
+		c.wr.fail("Second argument must be numeric")
 		return
 	}
 	set, ok := c.dumped(args[0])
@@ -393,6 +393,12 @@ func bfLoadChunk(c *conn, args []scan.Span) {
 		return
 	}
 	l := c.loads[name]
+	if l == nil {
+		if _, err := c.s.opt.Engine.Find(c.s.ctx, name); isUnknown(err) {
+			c.wr.fail("ERR not found")
+			return
+		}
+	}
 	at := iterator - int64(len(data)) - 1
 	if l == nil || len(data) == 0 || at < 0 || uint64(at) != l.have || uint64(len(data)) > uint64(len(l.bits))-l.have {
 		c.wr.fail("ERR received bad data")

@@ -69,6 +69,12 @@ func parseAnswer(t *testing.T, text string) answered {
 			text = ""
 			return map[string]any{"error": e}
 		}
+		for _, name := range []string{"+Number of filters", "+Number of items inserted", "+Expansion rate"} { // blanks in a simple string
+			if rest, ok := strings.CutPrefix(text, name); ok {
+				text = strings.TrimPrefix(rest, " ")
+				return name[1:]
+			}
+		}
 		w := word()
 		n, _ := strconv.Atoi(w[1:])
 		switch w[0] {
