@@ -31,14 +31,14 @@ const (
 
 // digestsHead is what the head has besides the filter's parameters.
 type digestsHead struct {
-	Version *int   `json:"urifilter_digests"`
+	Version *int   `json:"digests_format"`
 	Filter  string `json:"filter"` // from which it was made
 	Secret  string `json:"secret"`
 }
 
 func appendDigestsHead(dst []byte, f *engine.Filter) ([]byte, error) {
 	secret := hex.EncodeToString(binary.BigEndian.AppendUint64(nil, f.Seed()))
-	all := append([]configs.Member{{Key: "urifilter_digests", Value: digestsVersion}, {Key: "filter", Value: f.Name}, {Key: "secret", Value: secret},
+	all := append([]configs.Member{{Key: "digests_format", Value: digestsVersion}, {Key: "filter", Value: f.Name}, {Key: "secret", Value: secret},
 		{Key: "kind", Value: f.Kind}}, f.Members()...)
 	dst, err := configs.AppendObject(dst, all)
 	return append(dst, '\n'), err
@@ -138,11 +138,11 @@ func (c *call) parseDigestsHead(text []byte) (spec engine.Spec, seed uint64, err
 	secret, err := hex.DecodeString(head.Secret)
 	switch {
 	case head.Version == nil || *head.Version != digestsVersion:
-		return bad(fmt.Sprintf("want urifilter_digests: %d", digestsVersion))
+		return bad(fmt.Sprintf("want digests_format: %d", digestsVersion))
 	case err != nil || len(secret) != 8:
 		return bad("secret: want 16 hexadecimal digits")
 	}
-	for _, own := range []string{"urifilter_digests", "filter", "secret"} {
+	for _, own := range []string{"digests_format", "filter", "secret"} {
 		delete(all, own)
 	}
 	rest, err := json.Marshal(all)

@@ -22,7 +22,7 @@ import (
 
 const (
 	// digestsMark begins the first line of an export.
-	digestsMark = `{"urifilter_digests":`
+	digestsMark = `{"digests_format":`
 	// digestsEnd begins its last line, in which the number of digests follows, and digestsClose.
 	digestsEnd, digestsClose = `{"digests":`, "}\n"
 )

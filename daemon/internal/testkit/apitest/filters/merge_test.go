@@ -182,7 +182,7 @@ func TestDigests(t *testing.T) {
 			{"copy", head + "\n" + digests[0] + "\n", "invalid_item"},
 			{"copy", head + "\n" + digests[0][1:], "invalid_item"},
 			{"copy", head + "\n" + digests[0][:32] + " x", "invalid_item"},
-			{"copy", strings.Replace(head, `digests":1`, `digests":2`, 1), "malformed_json"},
+			{"copy", strings.Replace(head, `format":1`, `format":2`, 1), "malformed_json"},
 			{"copy", strings.Replace(head, `secret":"`, `secret":"00`, 1), "malformed_json"},
 			{"new", strings.Replace(head, `"kind":"`, `"kind":"x`, 1), "invalid_filter"},
 			{"new", strings.Replace(head, `"filter":`, `"size":`, 1), "unknown_field"},
@@ -218,7 +218,7 @@ func TestExportOfTheDocs(t *testing.T) {
 func TestDigestsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := apitest.Piped(t)
-		head := `{"urifilter_digests":1,"filter":"x","secret":"0123456789abcdef","kind":"timing","expire":3600}`
+		head := `{"digests_format":1,"filter":"x","secret":"0123456789abcdef","kind":"timing","expire":3600}`
 		at := func(left time.Duration) int64 { return time.Now().Add(left).UnixMilli() }
 		a := r.Do("POST", "/api/v1/filters/news/digests", fmt.Sprintf("%s\n%032x %d\n%032x %d\n%032x %d\n", head, 1, at(-time.Second), 2, at(1500*time.Millisecond), 3, at(time.Minute)), "Content-Type", "text/plain")
 		apitest.WantBody(t, a, `{"total":3,"new":2,"expired":1}`+"\n")
