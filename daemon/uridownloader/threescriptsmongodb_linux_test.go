@@ -18,7 +18,8 @@ func TestSystemThreeScriptsOnMongoDB(t *testing.T) {
 	dir := func() string { return filepath.Join(t.TempDir(), "data") }
 	master := env.role(t, program, dir(), filter.URL, "master")
 	env.role(t, program, dir(), filter.URL, "dispatch")
-	for range 2 {
+	const workers = 2
+	for range workers {
 		env.role(t, program, dir(), filter.URL, "worker", "--allow-private")
 	}
 	master.must("", "job", "add", newsFiles(t, n, master.dir))
@@ -27,6 +28,9 @@ func TestSystemThreeScriptsOnMongoDB(t *testing.T) {
 	}
 	master.wantDay(n)
 	for path, times := range n.requests() {
+		if path == "/robots.txt" && times <= workers {
+			continue // each worker asks for itself: the host may move to the worker that comes second
+		}
 		if times != 1 {
 			t.Errorf("%s was asked for %d times", path, times)
 		}
