@@ -18,8 +18,8 @@ import (
 // begin and the end of the header; everything else passes as it is.
 type lenientConn struct {
 	net.Conn
-	most  int64       // bytes of a header: what is longer passes as it is, and net/http refuses it
-	asked atomic.Bool // a request is about to be sent: what is read next is an answer
+	headerLimit int64       // bytes of a header: what is longer passes as it is, and net/http refuses it
+	asked       atomic.Bool // a request is about to be sent: what is read next is an answer
 
 	// The fields below belong to Read, which is called by one goroutine at a time.
 	line    int    // of the header, from 1; 0: not in a header
@@ -47,7 +47,7 @@ func (f *Fetcher) lenient(dial func(ctx context.Context, network, address string
 		if over, is := conn.(*tls.Conn); is && over.ConnectionState().NegotiatedProtocol == "h2" {
 			return conn, nil
 		}
-		return &lenientConn{Conn: conn, most: f.o.MaxHeaderBytes}, nil
+		return &lenientConn{Conn: conn, headerLimit: f.o.MaxHeaderBytes}, nil
 	}
 }
 
@@ -89,7 +89,7 @@ func (c *lenientConn) header(text []byte) (rest []byte) {
 		end = len(text)
 	}
 	c.part = append(c.part, text[:end]...)
-	if c.held += int64(end); c.held > c.most {
+	if c.held += int64(end); c.held > c.headerLimit {
 		c.ready, c.part, c.line = append(c.ready, c.part...), nil, 0
 		return text[end:]
 	}

@@ -153,7 +153,7 @@ func FuzzLenient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		status, header, body, err := readAnswer(bytes.NewReader(text))
 		lenient := func(r io.Reader) (int, http.Header, []byte, error) {
-			c := &lenientConn{Conn: spoken{Reader: r}, most: 1 << 20}
+			c := &lenientConn{Conn: spoken{Reader: r}, headerLimit: 1 << 20}
 			c.begin()
 			return readAnswer(c)
 		}

@@ -108,7 +108,7 @@ func openRedis(c configs.Redis, mirrors mirrors, livesDir string, log *slog.Logg
 		MirrorBytes:  mirrors.all,
 		Dir:          livesDir,
 
-		ExactMirrorMost: mirrors.exact,
+		ExactMirrorBytes: mirrors.exact,
 	})
 	if err != nil {
 		return nil, err // not a typed nil

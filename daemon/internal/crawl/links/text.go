@@ -15,7 +15,7 @@ type text struct {
 	full  bool
 }
 
-func (t *text) add(s []byte, most int) {
+func (t *text) add(s []byte, limit int) {
 	for len(s) > 0 && !t.full {
 		r, size := utf8.DecodeRune(s)
 		s = s[size:]
@@ -27,7 +27,7 @@ func (t *text) add(s []byte, most int) {
 		if t.blank {
 			more++
 		}
-		if len(t.b)+more > most { // no character is cut in two
+		if len(t.b)+more > limit { // no character is cut in two
 			t.full = true
 			return
 		}
@@ -45,9 +45,9 @@ func (t *text) drain() string {
 	return s
 }
 
-func clean(s string, most int) string {
+func clean(s string, limit int) string {
 	var t text
-	t.add([]byte(s), most)
+	t.add([]byte(s), limit)
 	return t.drain()
 }
 

@@ -139,11 +139,11 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-func bodyError(err error, most int64) error {
+func bodyError(err error, limit int64) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(most, 10) + " bytes (limits.job_bytes); URIs can come in a stream of their own"}
+		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes (limits.job_bytes); URIs can come in a stream of their own"}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &problemdetail.Error{Code: problemdetail.RequestTimeout, Cause: err, Header: [2]string{"Connection", "close"}}
 	}

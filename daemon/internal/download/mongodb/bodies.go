@@ -57,20 +57,20 @@ type taken struct {
 	size  int64     // of what was read
 }
 
-// readBody reads a body, up to most bytes and one more.
-func readBody(ctx context.Context, r io.Reader, most int) (taken, error) {
+// readBody reads a body, up to limit bytes and one more.
+func readBody(ctx context.Context, r io.Reader, limit int) (taken, error) {
 	t := taken{sum: sha256.New()}
 	if r == nil {
 		return t, nil
 	}
 	r = download.UntilDone(ctx, r)
-	start, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	start, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return taken{}, err
 	}
 	t.start = start
 	t.count(start)
-	if len(start) > most {
+	if len(start) > limit {
 		t.rest = r
 	}
 	return t, nil

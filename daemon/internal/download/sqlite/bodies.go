@@ -40,25 +40,25 @@ type body struct {
 	file   string // the name of the file under the folder, with /, or ""
 }
 
-// readBody reads a body to its end, into memory up to most bytes, else into a file. A
+// readBody reads a body to its end, into memory up to limit bytes, else into a file. A
 // download.WholeBody is used as it is. The caller must settle the result.
-func (b *bodies) readBody(ctx context.Context, task download.Task, r io.Reader, most int) (body, error) {
+func (b *bodies) readBody(ctx context.Context, task download.Task, r io.Reader, limit int) (body, error) {
 	sum := sha256.New()
 	if r == nil {
 		return body{sha256: sum.Sum(nil)}, nil
 	}
 	if known, is := r.(download.WholeBody); is {
-		if whole, sum, ok := known.Whole(); ok && len(whole) <= most {
+		if whole, sum, ok := known.Whole(); ok && len(whole) <= limit {
 			return body{size: int64(len(whole)), inline: whole, sha256: sum[:]}, ctx.Err()
 		}
 	}
 	r = io.TeeReader(download.UntilDone(ctx, r), sum)
 	var start bytes.Buffer
-	n, err := io.Copy(&start, io.LimitReader(r, int64(most)+1))
+	n, err := io.Copy(&start, io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return body{}, err
 	}
-	if n <= int64(most) {
+	if n <= int64(limit) {
 		return body{size: n, inline: start.Bytes(), sha256: sum.Sum(nil)}, nil
 	}
 	return b.takeFile(task, &start, r, sum)

@@ -31,20 +31,20 @@ type Filter struct {
 	share  *share
 	memory *memory
 	// recount is that of the engine.
-	recount func()
-	most    uint64 // bytes of memory that a Growing set may use; 0: any number
+	recount     func()
+	memoryLimit uint64 // bytes of memory that a Growing set may use; 0: any number
 }
 
 // Engine holds the filters of one store. It is safe for concurrent use.
 type Engine struct {
-	store      Store
-	archive    Archive // nil: none
-	startEmpty bool
-	fixed      map[string]int // ids from the settings
-	most       uint64         // see Filter
-	memory     *memory
-	nearMemory bool // warnAll has warned
-	log        *slog.Logger
+	store       Store
+	archive     Archive // nil: none
+	startEmpty  bool
+	fixed       map[string]int // ids from the settings
+	memoryLimit uint64         // see Filter
+	memory      *memory
+	nearMemory  bool // warnAll has warned
+	log         *slog.Logger
 
 	mu      sync.RWMutex // guards the following; the filters guard themselves
 	name    map[string]*Filter
@@ -100,7 +100,7 @@ func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unk
 // as it is, with a warning.
 func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
-		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, most: s.FilterBytes,
+		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, memoryLimit: s.FilterBytes,
 		memory: &memory{limit: s.MemoryBytes, taken: s.Memory},
 		name:   map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
 		changing: map[string]*underway{}, changed: make(chan struct{}), catching: newCatching(),
@@ -168,7 +168,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 	bound := spec.Bound()
 	return &Filter{Spec: spec, Set: set, bound: bound, uris: uris(spec), life: new(Life), warned: &fullness{}, load: newLoad(bound, set), room: &room{},
-		share: &share{}, memory: e.memory, recount: e.recount, most: e.most}
+		share: &share{}, memory: e.memory, recount: e.recount, memoryLimit: e.memoryLimit}
 }
 
 // serve serves a filter. The caller holds mu.

@@ -63,12 +63,12 @@ const nearMemory = 90
 
 // warnMemory is WarnFull for a filter that grows.
 func (f *Filter) warnMemory(growing Growing, log *slog.Logger) {
-	percent := uint32(float64(growing.Memory()) / float64(f.most) * 100)
+	percent := uint32(float64(growing.Memory()) / float64(f.memoryLimit) * 100)
 	switch was := f.warned.percent.Load(); {
 	case percent >= nearMemory && was < nearMemory:
 		f.warned.percent.Store(nearMemory)
 		log.Warn("filter is near limits.filter_bytes; at it new items are refused", "filter", f.Name,
-			"until", whenRoom(growing), "bytes", growing.Memory(), "limit", f.most)
+			"until", whenRoom(growing), "bytes", growing.Memory(), "limit", f.memoryLimit)
 	case percent < nearMemory/2 && was >= nearMemory:
 		f.warned.percent.Store(0) // the warning may be repeated
 	}
@@ -79,7 +79,7 @@ func (f *Filter) warnMemory(growing Growing, log *slog.Logger) {
 func (e *Engine) WarnFull(log *slog.Logger) {
 	e.warnAll(log)
 	for _, f := range e.Filters() {
-		if growing, ok := f.Set.(Growing); ok && f.most > 0 {
+		if growing, ok := f.Set.(Growing); ok && f.memoryLimit > 0 {
 			f.warnMemory(growing, log)
 		}
 		if f.bound.Items == 0 || f.bound.Grows() {

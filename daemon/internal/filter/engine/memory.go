@@ -98,8 +98,8 @@ func (f *Filter) tryClaim(set Weighed, more More) *memoryError {
 	all := f.share.more.plus(more)
 	need := set.MemoryFor(all)
 	_, grows := f.Set.(Growing)
-	if grows && f.most > 0 && need > f.most {
-		return &memoryError{need: need, limit: f.most, until: whenRoom(f.Set)}
+	if grows && f.memoryLimit > 0 && need > f.memoryLimit {
+		return &memoryError{need: need, limit: f.memoryLimit, until: whenRoom(f.Set)}
 	}
 	// What fits into memory that the filter has already is no growth, even beyond the limit.
 	fits := need <= set.MemoryFor(More{})

@@ -35,11 +35,11 @@ type Reader struct {
 	// error that it returns ends the reading. Nil: the block may grow.
 	Grow func(more int) error
 
-	src    io.Reader
-	format Format
-	lim    Limits
-	most   int // bytes of a line
-	err    error
+	src       io.Reader
+	format    Format
+	lim       Limits
+	lineLimit int // bytes of a line
+	err       error
 
 	buf  []byte
 	base int // where the batch begins in buf
@@ -63,7 +63,7 @@ func NewReader(r io.Reader, f Format, lim Limits, block int) *Reader {
 			most = sparse*lim.ItemBytes + block
 		}
 	}
-	return &Reader{src: r, format: f, lim: lim, most: most, buf: make([]byte, block)}
+	return &Reader{src: r, format: f, lim: lim, lineLimit: most, buf: make([]byte, block)}
 }
 
 // Next fills l with the next batch and reports whether there was one: after the last
@@ -117,7 +117,7 @@ func (r *Reader) makeRoom(l *List) bool {
 		r.base = 0
 	case l.Len() > 0:
 		return false
-	case len(r.buf) >= r.most+len("\r\n"):
+	case len(r.buf) >= r.lineLimit+len("\r\n"):
 		err := r.tooLong(0)
 		if !r.lim.Skip {
 			r.err = err
@@ -128,7 +128,7 @@ func (r *Reader) makeRoom(l *List) bool {
 		r.consume()
 		r.base, r.fill = 0, 0
 	default:
-		size := min(2*len(r.buf), r.most+len("\r\n"))
+		size := min(2*len(r.buf), r.lineLimit+len("\r\n"))
 		if r.Grow != nil {
 			if r.err = r.Grow(size - len(r.buf)); r.err != nil {
 				return false
@@ -240,5 +240,5 @@ func (r *Reader) addLine(l *List, start, end int) *Error {
 
 // tooLong is the error for the line that begins at l.body[start].
 func (r *Reader) tooLong(start int) *Error {
-	return &Error{ItemTooLarge, r.line, r.offset + int64(start), fmt.Sprintf("line of more than %d bytes", r.most)}
+	return &Error{ItemTooLarge, r.line, r.offset + int64(start), fmt.Sprintf("line of more than %d bytes", r.lineLimit)}
 }

@@ -36,15 +36,15 @@ const (
 // are of type [problem.Error]. net/http removes a read deadline at the end of the body, and
 // a write deadline at the end of the request.
 type body struct {
-	c       *call
-	timeout time.Duration
-	armed   time.Time // when the deadline was set last
-	end     time.Time // when all of it must have come; zero: no limit
-	read    int64     // bytes on the wire
-	most    int64     // the largest read allowed; 0: any number
-	paced   bool      // a pace is required
-	pace    pace
-	err     error
+	c         *call
+	timeout   time.Duration
+	armed     time.Time // when the deadline was set last
+	end       time.Time // when all of it must have come; zero: no limit
+	read      int64     // bytes on the wire
+	readLimit int64     // the largest read allowed; 0: any number
+	paced     bool      // a pace is required
+	pace      pace
+	err       error
 
 	unzip    *gzip.Reader
 	unzipped int64
@@ -70,13 +70,13 @@ func (b *body) arm(now time.Time) {
 	_ = b.c.rc.SetReadDeadline(deadline) // see call.writeBy
 }
 
-// open checks the Content-Encoding. most bounds the unpacked size of a paced body; a stream
+// open checks the Content-Encoding. limit bounds the unpacked size of a paced body; a stream
 // is not paced, and has no bound.
-func (b *body) open(paced bool, most int64) error {
+func (b *body) open(paced bool, limit int64) error {
 	now := time.Now()
 	if b.paced = paced; paced {
 		b.pace.begin(b.timeout, now)
-		b.most = most + 1 + maxGzipOverhead
+		b.readLimit = limit + 1 + maxGzipOverhead
 	}
 	if !b.c.admitted {
 		b.end = now.Add(b.timeout)
@@ -157,8 +157,8 @@ func (b wire) Read(p []byte) (int, error) {
 		b.arm(now)
 	}
 	switch {
-	case b.most > 0 && b.read > b.most:
-		b.err = b.c.tooLarge(b.most)
+	case b.readLimit > 0 && b.read > b.readLimit:
+		b.err = b.c.tooLarge(b.readLimit)
 		return 0, b.err
 	case b.paced && !b.pace.keeps(now, b.useful()):
 		b.err = &problem.Error{Code: problem.RequestTimeout, Detail: "want " + strconv.Itoa(minBytesPerSecond) + " bytes a second at least"}

@@ -53,7 +53,7 @@ type Guard struct {
 func New(o Options, registry prometheus.Registerer) *Guard {
 	return &Guard{
 		realm: `Bearer realm="` + o.Program + `"`, includes: o.Includes, authenticate: o.Authenticate, allowedHosts: o.AllowedHosts,
-		refusals: newRefusals(o.Log, registry), running: running{most: (o.Connections + 1) / 2, of: map[string]int{}},
+		refusals: newRefusals(o.Log, registry), running: running{limit: (o.Connections + 1) / 2, of: map[string]int{}},
 	}
 }
 

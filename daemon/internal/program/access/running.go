@@ -9,7 +9,7 @@ import (
 
 // running counts the calls of each token that run, so that one token cannot have all connections.
 type running struct {
-	most int // of one token; 0: no limit
+	limit int // of one token; 0: no limit
 
 	mu sync.Mutex
 	of map[string]int
@@ -21,9 +21,9 @@ func (g *Guard) Enter(name string) error {
 	r := &g.running
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.most > 0 && r.of[name] >= r.most {
+	if r.limit > 0 && r.of[name] >= r.limit {
 		return &problemdetail.Error{Code: problemdetail.Overloaded,
-			Detail: "token " + name + " has " + strconv.Itoa(r.most) + " calls that have not ended: half of limits.connections, all that one token gets"}
+			Detail: "token " + name + " has " + strconv.Itoa(r.limit) + " calls that have not ended: half of limits.connections, all that one token gets"}
 	}
 	r.of[name]++
 	return nil

@@ -46,13 +46,13 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	undo := func(err error) error {
 		_ = s.registry.Unmake(context.WithoutCancel(ctx), e) // Redis may be away; if it has the entry, the filter stays
 		_ = base.Close(f)
-		return f.Base().Trouble(ctx, err)
+		return f.Base().EngineError(ctx, err)
 	}
 	tomb, err := s.registry.BeginMaking(ctx, e)
 	if err != nil {
 		return undo(err)
 	}
-	if err := f.Lay(ctx); err != nil {
+	if err := f.Create(ctx); err != nil {
 		return undo(err)
 	}
 	s.changing.Lock()

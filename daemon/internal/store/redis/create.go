@@ -49,7 +49,7 @@ func (s *Store) create(ctx context.Context, e registry.Entry) (engine.Set, error
 	if have != e {
 		return s.open(ctx, have)
 	}
-	return s.make(ctx, e, func(f base.Filter) error { return f.Lay(ctx) })
+	return s.make(ctx, e, func(f base.Filter) error { return f.Create(ctx) })
 }
 
 // CreateFilled implements engine.Filler: the bits are in Redis before the registry names
@@ -67,7 +67,7 @@ func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Head
 		return s.open(ctx, have) // another daemon has filled it
 	}
 	return s.make(ctx, e, func(f base.Filter) error {
-		if err := f.Lay(ctx); err != nil {
+		if err := f.Create(ctx); err != nil {
 			return err
 		}
 		return fill(ctx, unserved{f.(engine.BitMap)})
@@ -126,9 +126,9 @@ func (s *Store) open(ctx context.Context, e registry.Entry) (engine.Set, error) 
 	if err != nil {
 		return nil, err
 	}
-	lost, err := f.Learn(ctx)
+	lost, err := f.Load(ctx)
 	if err == nil && lost {
-		err = f.Base().Trouble(ctx, insync.ErrLost)
+		err = f.Base().EngineError(ctx, insync.ErrLost)
 	}
 	if err == nil && !s.syncedSince(epoch) {
 		err = fmt.Errorf("%w: %w", engine.ErrUnavailable, insync.ErrChanged)

@@ -218,7 +218,7 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Lay(ctx); err != nil {
+	if err := f.Create(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if tomb, err = registry.TombOf(half); err != nil {

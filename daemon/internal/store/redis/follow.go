@@ -26,7 +26,7 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 	if err != nil {
 		return err
 	}
-	if all[registry.FormatField] == "" || !s.registry.Same(id) {
+	if all[registry.FormatField] == "" || !s.registry.IsCurrent(id) {
 		return fmt.Errorf("key %s: %w", registry.Key, insync.ErrLost)
 	}
 	delete(all, registry.FormatField)
@@ -122,7 +122,7 @@ func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 	if err != nil {
 		return true, fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 	}
-	if !s.registry.Same(id) {
+	if !s.registry.IsCurrent(id) {
 		return true, nil // lost, as poll will find
 	}
 	its, err := registry.Decode(spec.Name, have[spec.Name])

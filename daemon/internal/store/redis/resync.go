@@ -99,7 +99,7 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 		}
 	}
 	s.stoppedFor = servers
-	witnesses, err := s.barrier.LeaveWitnesses(ctx)
+	witnesses, err := s.barrier.LeaveMarkers(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -132,7 +132,7 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 	// Learn what the others have put back before anything is answered.
 	for _, f := range s.all() {
 		if m, ok := f.(base.Mirrored); ok {
-			if err := m.Relearn(ctx); err != nil {
+			if err := m.Reload(ctx); err != nil {
 				return lost, fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
 			}
 		}
@@ -224,7 +224,7 @@ func (s *Store) reconcile(ctx context.Context, started bool) error {
 	if err != nil {
 		return err
 	}
-	lost := started || have[registry.FormatField] == "" || id == "" || s.registry.Another(id)
+	lost := started || have[registry.FormatField] == "" || id == "" || s.registry.Replaced(id)
 	missing := []any{}
 	for _, f := range s.all() {
 		mine := f.Base().Entry

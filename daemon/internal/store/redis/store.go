@@ -44,8 +44,8 @@ type Config struct {
 	// MirrorBytes bounds the mirrors of all filters together: redis.mirror_bytes. 0: bit-maps are
 	// mirrored whole.
 	MirrorBytes uint64
-	// ExactMirrorMost bounds that of an exact filter, 0: with MirrorBytes only.
-	ExactMirrorMost uint64
+	// ExactMirrorBytes bounds that of an exact filter, 0: with MirrorBytes only.
+	ExactMirrorBytes uint64
 	// Dir is where this daemon keeps what proves to the next one there that it is dead. "":
 	// nowhere.
 	Dir string
@@ -112,7 +112,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
 	s.link = &base.Link{
 		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,
-		UnackedIsNew: c.UnackedIsNew, Mirrors: budget.New(c.MirrorBytes, c.ExactMirrorMost), PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
+		UnackedIsNew: c.UnackedIsNew, Mirrors: budget.New(c.MirrorBytes, c.ExactMirrorBytes), PollSoon: func() { signal(s.early) }, Publish: func() { signal(s.unpublished) },
 	}
 	if _, err := s.servers.RunIDs(ctx); err != nil {
 		return nil, errors.Join(s.servers.Explain(err), s.servers.Close())
@@ -224,7 +224,7 @@ func (s *Store) load(ctx context.Context, name, text string) (_ base.Filter, los
 	if err != nil {
 		return nil, false, err
 	}
-	if lost, err = f.Learn(ctx); err != nil {
+	if lost, err = f.Load(ctx); err != nil {
 		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), base.Close(f))
 	}
 	if lost {
@@ -264,10 +264,10 @@ func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64
 		return 0, err
 	}
 	if version, err = s.registry.Unregister(ctx, f.Base().Entry); err != nil {
-		return 0, f.Base().Trouble(ctx, err)
+		return 0, f.Base().EngineError(ctx, err)
 	}
 	// Who makes it again gets another id.
-	return version, f.Base().Trouble(ctx, s.registry.ForgetID(ctx, spec.Name))
+	return version, f.Base().EngineError(ctx, s.registry.ForgetID(ctx, spec.Name))
 }
 
 // sweeper lets go of what has expired, here; Redis does so by itself. It also gives mirrors the

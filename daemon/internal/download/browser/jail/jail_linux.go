@@ -60,7 +60,7 @@ func limit(o Options) error {
 	for _, r := range []struct {
 		name     string
 		resource int
-		most     uint64
+		limit    uint64
 	}{
 		{"core", unix.RLIMIT_CORE, 0},
 		{"memlock", unix.RLIMIT_MEMLOCK, 0},
@@ -73,7 +73,7 @@ func limit(o Options) error {
 		if err := syscall.Getrlimit(r.resource, &now); err != nil {
 			return fmt.Errorf("limit %s: %w", r.name, err)
 		}
-		most := min(r.most, now.Max)
+		most := min(r.limit, now.Max)
 		// From package syscall, so that the runtime does not restore its own limit of files.
 		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil && !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("limit %s: %w", r.name, err)

@@ -168,9 +168,9 @@ func (r *run) fault(err error) *wire.End {
 }
 
 // cut cuts a text to at most that many bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
+func cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }

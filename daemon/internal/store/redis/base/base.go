@@ -25,11 +25,11 @@ import (
 type Filter interface {
 	engine.Set
 	Base() *Common
-	// Lay makes what Redis must have of an empty filter, in the place of what another of
+	// Create makes what Redis must have of an empty filter, in the place of what another of
 	// its name has left.
-	Lay(ctx context.Context) error
-	// Learn reads what is to be known here, and tells whether Redis has lost some of it.
-	Learn(ctx context.Context) (lost bool, err error)
+	Create(ctx context.Context) error
+	// Load reads what is to be known here, and tells whether Redis has lost some of it.
+	Load(ctx context.Context) (lost bool, err error)
 	// Stop is called when no batch is under way, before the first daemon resyncs: it takes
 	// out of Redis what does not count. started tells whether a server was.
 	Stop(ctx context.Context, started bool) error
@@ -47,8 +47,8 @@ type Counted interface {
 
 // Mirrored is a filter that takes some of what it knows from its mirror alone.
 type Mirrored interface {
-	// Relearn reads what other daemons have put back, when all have, before anything is answered.
-	Relearn(ctx context.Context) error
+	// Reload reads what other daemons have put back, when all have, before anything is answered.
+	Reload(ctx context.Context) error
 }
 
 // Mirror describes what a daemon has of a filter in its memory.
@@ -145,10 +145,10 @@ func Close(f Filter) error {
 	return f.Free()
 }
 
-// Trouble gives an error of Redis the engine's name, and invalidates the state of Redis where it
+// EngineError gives an error of Redis the engine's name, and invalidates the state of Redis where it
 // shows that data is lost. What is gone because the filter was dropped is not lost: the
 // entry in the registry goes first, long before the keys.
-func (k *Common) Trouble(ctx context.Context, err error) error {
+func (k *Common) EngineError(ctx context.Context, err error) error {
 	var unknown *engine.UnknownFilterError
 	switch {
 	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):

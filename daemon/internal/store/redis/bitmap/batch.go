@@ -30,9 +30,9 @@ type item struct {
 	bits  int // that are asked for
 }
 
-// moved is the verdict of a stripe that is closed and did not have the item: the next layer
+// nextLayer is the verdict of a stripe that is closed and did not have the item: the next layer
 // decides.
-const moved servers.Verdict = -1
+const nextLayer servers.Verdict = -1
 
 // NoRetry keeps go-redis from resending a pipeline whose replies were lost: the second time,
 // every item would look seen.
@@ -66,7 +66,7 @@ func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned u
 		case turned == 0:
 			do(it.index, servers.Seen, 0)
 		case replies[0] == l.closed:
-			do(it.index, moved, turned)
+			do(it.index, nextLayer, turned)
 		default:
 			do(it.index, servers.Fresh, turned)
 		}
@@ -112,7 +112,7 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 		q := &questions[i]
 		q.each(l, func(index int, v servers.Verdict, turned uint64) {
 			switch {
-			case v == moved:
+			case v == nextLayer:
 				again = append(again, index)
 				v = servers.Unknown
 			case v == servers.Undone && err == nil:

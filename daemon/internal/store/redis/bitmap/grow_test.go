@@ -204,7 +204,7 @@ func TestGrowthIsResynced(t *testing.T) {
 
 // Daemons put back what they know in any order. One that knows of only one layer, and finds it
 // gone, learns of its items when the others have put them back.
-func TestGrowthIsRelearned(t *testing.T) {
+func TestGrowthIsReloaded(t *testing.T) {
 	for name, order := range map[string][]int{"the other one first": {1, 0}, "this one first": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +218,7 @@ func TestGrowthIsRelearned(t *testing.T) {
 			server.CLI("set", keys[0], "")
 			type resyncing interface {
 				Resync(context.Context) (bool, error)
-				Relearn(context.Context) error
+				Reload(context.Context) error
 			}
 			daemons := []resyncing{b.(resyncing), a.(resyncing)}
 			for i, n := range order {
@@ -227,7 +227,7 @@ func TestGrowthIsRelearned(t *testing.T) {
 				}
 			}
 			for _, d := range daemons {
-				if err := d.Relearn(ctx); err != nil {
+				if err := d.Reload(ctx); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -147,7 +147,7 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdi
 		}
 	}
 	s.unacked.insert(shared, true)
-	err = s.Trouble(ctx, err)
+	err = s.EngineError(ctx, err)
 	s.Unacknowledge(untold)
 	return base.InDoubt(err, len(untold)+unsure)
 }
@@ -163,14 +163,14 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	}
 	verdicts := make([]servers.Verdict, len(keys))
 	if err := s.decide(ctx, keys, verdicts, "get"); err != nil {
-		return s.Trouble(ctx, err)
+		return s.EngineError(ctx, err)
 	}
 	clear(isNew)
 	for i, v := range verdicts {
 		isNew[i] = v == servers.Fresh
 	}
 	if err := s.hasUnacked(ctx, keys, isNew); err != nil {
-		return s.Trouble(ctx, err)
+		return s.EngineError(ctx, err)
 	}
 	return nil
 }

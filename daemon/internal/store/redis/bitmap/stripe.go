@@ -116,7 +116,7 @@ func (s *Set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	l := s.layers()[n]
 	data, err := s.getStripe(ctx, l, i, buf)
 	if err != nil {
-		return nil, s.Trouble(ctx, err)
+		return nil, s.EngineError(ctx, err)
 	}
 	return data, l.merge(i, data) // what is known need not be asked
 }
@@ -131,7 +131,7 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 	for len(s.layers()) <= n {
 		layers := s.layers()
 		if _, err := s.grow(ctx, layers[len(layers)-1]); err != nil {
-			return s.Trouble(ctx, err)
+			return s.EngineError(ctx, err)
 		}
 	}
 	l := s.layers()[n]
@@ -139,14 +139,14 @@ func (s *Set) MergeStripe(ctx context.Context, i int, data []byte) error {
 		return l.mirror.MergeStripe(i, data) // says what is wrong
 	}
 	if _, err := s.putStripe(ctx, l, i, data, false); err != nil {
-		return s.Trouble(ctx, err)
+		return s.EngineError(ctx, err)
 	}
 	if n < len(s.layers())-1 {
 		s.mergedClosed.Store(true)
 	}
 	if !l.mirror.whole() {
 		if err := s.count(ctx, l, i); err != nil {
-			return s.Trouble(ctx, err)
+			return s.EngineError(ctx, err)
 		}
 	}
 	return l.mirror.MergeStripe(i, data)
@@ -182,8 +182,8 @@ func (s *Set) awaitSync(ctx context.Context) error {
 	}
 }
 
-// Learn implements base.Filter: it reads all stripes into the mirror.
-func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
+// Load implements base.Filter: it reads all stripes into the mirror.
+func (s *Set) Load(ctx context.Context) (lost bool, err error) {
 	if err := s.followGrowth(ctx); err != nil && !errors.Is(err, insync.ErrLost) {
 		return false, err
 	}
@@ -220,8 +220,8 @@ func (s *Set) read(ctx context.Context, l *layer) (lost error) {
 	return lost
 }
 
-// Lay implements base.Filter: it makes sure that all stripes exist.
-func (s *Set) Lay(ctx context.Context) error {
+// Create implements base.Filter: it makes sure that all stripes exist.
+func (s *Set) Create(ctx context.Context) error {
 	l := s.layers()[0]
 	for i := range l.keys {
 		if _, err := s.putStripe(ctx, l, i, nil, true); err != nil {
@@ -271,11 +271,11 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 	return gone, s.PublishUnacked(ctx, s.Servers.Admin)
 }
 
-// Relearn implements base.Mirrored: for closed layers the mirror decides without asking Redis,
+// Reload implements base.Mirrored: for closed layers the mirror decides without asking Redis,
 // so it must have what the others have put back into them, and what they know to be closed must
 // be closed here. It adds no layer before the others have put everything back: that would learn a
 // layer that lacks items.
-func (s *Set) Relearn(ctx context.Context) error {
+func (s *Set) Reload(ctx context.Context) error {
 	if s.Enter() != nil {
 		return nil // dropped meanwhile
 	}

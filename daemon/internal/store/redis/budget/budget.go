@@ -13,8 +13,8 @@ const Unbounded = 64 << 20
 
 // Budget is safe for concurrent use.
 type Budget struct {
-	bytes     uint64
-	exactMost uint64
+	bytes      uint64
+	exactBytes uint64
 
 	mu     sync.Mutex
 	whole  uint64 // taken by bit-maps that are mirrored whole
@@ -23,13 +23,13 @@ type Budget struct {
 	exact  uint64 // filters without a bit-map
 }
 
-// New returns the budget of a daemon; bytes 0: without a bound. An exact filter gets exactMost at
+// New returns the budget of a daemon; bytes 0: without a bound. An exact filter gets exactBytes at
 // most; 0: no such bound.
-func New(bytes, exactMost uint64) *Budget {
-	if exactMost == 0 {
-		exactMost = math.MaxUint64
+func New(bytes, exactBytes uint64) *Budget {
+	if exactBytes == 0 {
+		exactBytes = math.MaxUint64
 	}
-	return &Budget{bytes: bytes, exactMost: exactMost, parts: map[*Part]bool{}}
+	return &Budget{bytes: bytes, exactBytes: exactBytes, parts: map[*Part]bool{}}
 }
 
 // Bounded reports whether there is a bound.
@@ -106,7 +106,7 @@ func (p *Part) Leave() {
 func (b *Budget) divide() {
 	if !b.Bounded() {
 		for p := range b.parts {
-			p.resize(min(Unbounded, b.exactMost))
+			p.resize(min(Unbounded, b.exactBytes))
 		}
 		return
 	}
@@ -119,7 +119,7 @@ func (b *Budget) divide() {
 		if p.weight > 0 {
 			share = uint64(float64(share) * (float64(p.weight) / float64(b.weight)))
 		} else {
-			share = min(share, b.exactMost)
+			share = min(share, b.exactBytes)
 		}
 		p.resize(share)
 	}

@@ -24,8 +24,8 @@ type question struct {
 	node node
 	size *redis.IntCmd // of the set, if it was asked for; else nil
 
-	ended   bool // it was in its set with a lease that has ended: it is new, see resolve
-	unacked bool // resolve has asked about its lease, and the reply was lost
+	ended  bool // it was in its set with a lease that has ended: it is new, see resolve
+	unsure bool // resolve has asked about its lease, and the reply was lost
 }
 
 // dialogue is what a batch asks and hears.
@@ -82,7 +82,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []*question, list
 		if err := s.send(ctx, p, d, piece); err != nil {
 			return err
 		}
-		if hear, err = s.Removals.Hear(ctx, p, listen); err != nil {
+		if hear, err = s.Removals.ReadWitnesses(ctx, p, listen); err != nil {
 			return err
 		}
 		if d.op == opAdd && len(piece) > 0 {

@@ -41,7 +41,7 @@ func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.
 	}
 	for _, key := range r.Unsure {
 		for _, q := range at[key] {
-			q.unacked = true
+			q.unsure = true
 		}
 	}
 	return append(seen, r.Seen...), err
@@ -55,14 +55,14 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	}
 	defer end()
 	full := map[node]bool{}
-	got, unacked, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
+	got, inDoubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
 		if n := nodeOf(key, level); level < deepest {
 			full[n] = true
 		}
 	})
 	s.divide(ctx, full)
 	if err != nil {
-		return engine.Reserved{}, base.LeaseInDoubt(s.Trouble(ctx, err), unacked)
+		return engine.Reserved{}, base.LeaseInDoubt(s.EngineError(ctx, err), inDoubt)
 	}
 	return got, nil
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
-// Lay implements base.Filter.
-func (s *Set) Lay(ctx context.Context) error {
+// Create implements base.Filter.
+func (s *Set) Create(ctx context.Context) error {
 	s.look(ctx)
-	return s.Set.Lay(ctx)
+	return s.Set.Create(ctx)
 }
 
-// Learn implements base.Filter.
-func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
+// Load implements base.Filter.
+func (s *Set) Load(ctx context.Context) (lost bool, err error) {
 	s.look(ctx)
-	return s.Set.Learn(ctx)
+	return s.Set.Load(ctx)
 }
 
 // Stop implements base.Filter.

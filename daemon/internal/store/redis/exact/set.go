@@ -109,11 +109,11 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	d := dialogue{op: opHas}
 	aged, err := s.talk(ctx, &d, keys, isNew)
 	if err != nil {
-		return s.Trouble(ctx, err)
+		return s.EngineError(ctx, err)
 	}
 	seen, err := s.resolve(ctx, &d, false)
 	if err != nil {
-		return s.Trouble(ctx, err)
+		return s.EngineError(ctx, err)
 	}
 	for i := range d.questions {
 		q := &d.questions[i]
@@ -134,12 +134,12 @@ func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []
 			aged = append(aged, keys[i])
 		}
 	}
-	return aged, s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
+	return aged, s.Ask(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
 // learn puts keys that were in Redis when d was asked into the mirror.
 func (s *Set) learn(d *dialogue, keys []bloom.Hash, accepted bool) {
-	s.Removals.Learn(&d.Marks, keys, func(keys []bloom.Hash) {
+	s.Removals.Unforgotten(&d.Marks, keys, func(keys []bloom.Hash) {
 		// Even if the system refuses the memory for a larger mirror, Redis has these items.
 		if err := s.mirror.Put(keys, accepted); err != nil {
 			s.Log.Warn("no memory to mirror items; if redis loses them, they are not restored from here", "filter", s.Spec.Name, "err", err)
@@ -156,7 +156,7 @@ func (s *Set) broken(ctx context.Context, d *dialogue, err error) error {
 			if q.ended {
 				v = servers.Fresh
 			}
-			if q.unacked {
+			if q.unsure {
 				v = servers.Unknown
 			}
 			if !yield(d.Untold(&q.Question), v) {

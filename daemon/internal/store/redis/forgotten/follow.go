@@ -12,10 +12,10 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 )
 
-// Hear adds to a pipeline the commands that read the witnesses of the groups in mask. Call the
+// ReadWitnesses adds to a pipeline the commands that read the witnesses of the groups in mask. Call the
 // function that it returns once the pipeline has been sent without an error: it puts the
 // witnesses into heard, and returns insync.ErrLost if one is missing.
-func (l *Log) Hear(ctx context.Context, p redis.Pipeliner, mask uint64) (hear func(heard *Marks) error, err error) {
+func (l *Log) ReadWitnesses(ctx context.Context, p redis.Pipeliner, mask uint64) (hear func(heard *Marks) error, err error) {
 	var groups []int
 	for g := range Groups {
 		if mask>>g&1 != 0 {

@@ -180,10 +180,10 @@ func (l *Log) forgotten(marks *Marks, keys []bloom.Hash, gone []bool) {
 	}
 }
 
-// Learn calls put with those of keys that were not forgotten since marks. All keys must have
+// Unforgotten calls put with those of keys that were not forgotten since marks. All keys must have
 // been in Redis when this daemon had followed to marks, or later. Nothing is dropped from the
 // mirror meanwhile.
-func (l *Log) Learn(marks *Marks, keys []bloom.Hash, put func(keys []bloom.Hash)) {
+func (l *Log) Unforgotten(marks *Marks, keys []bloom.Hash, put func(keys []bloom.Hash)) {
 	if len(keys) == 0 {
 		return
 	}

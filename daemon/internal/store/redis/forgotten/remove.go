@@ -15,7 +15,7 @@ import (
 // stack of Lua.
 const chunk = 500
 
-// take removes items from Redis, counts and logs them, in one step. KEYS: the witness, the log,
+// removeScript removes items from Redis, counts and logs them, in one step. KEYS: the witness, the log,
 // the leases, and the key of each item. ARGV: the expected count of the witness, or an empty
 // string; how many items the log keeps; and for each item its 16 bytes and its member. It
 // returns the count, or -1 if the witness is missing, and for each item 1: removed, 0: did not
@@ -27,7 +27,7 @@ const chunk = 500
 // leases for how leases are kept.
 //
 // In a group without a witness nothing is counted: no batch trusts it.
-const take = `
+const removeScript = `
 local reserved = 1099511627776
 local at = tonumber(redis.call('GET', KEYS[1]) or '')
 if at then at = at % reserved end
@@ -162,7 +162,7 @@ func (l *Log) takings(keys []bloom.Hash) (all []*taking) {
 func (t *taking) prepare(ctx context.Context, l *Log, marks *Marks) {
 	names := l.keys[t.group]
 	args := make([]any, 0, 8+3*len(t.keys))
-	args = append(args, "eval", take, 3+len(t.keys), names.witness, names.log, names.leases)
+	args = append(args, "eval", removeScript, 3+len(t.keys), names.witness, names.log, names.leases)
 	t.places = t.places[:0]
 	for _, key := range t.keys {
 		place := l.items.Place(key)

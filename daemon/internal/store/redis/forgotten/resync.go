@@ -34,10 +34,10 @@ redis.call('SET', KEYS[3], at, 'EX', ARGV[2])
 return 1
 `)
 
-// lay creates the witness KEYS[1] if it is missing, raises its count to that of KEYS[2] if that
+// createScript creates the witness KEYS[1] if it is missing, raises its count to that of KEYS[2] if that
 // is higher, adds Reserved if the leases KEYS[3] exist, and returns 1 if the witness was
 // missing. A value that is not a number counts as missing.
-const lay = `
+const createScript = `
 local reserved = 1099511627776
 local was = tonumber(redis.call('GET', KEYS[1]) or '')
 local at = math.max((was or 0) % reserved, tonumber(redis.call('GET', KEYS[2]) or '') or 0)
@@ -160,13 +160,13 @@ func (l *Log) takeOut(ctx context.Context, keys []bloom.Hash) error {
 	return nil
 }
 
-// Lay creates the missing witnesses, and reports whether any was missing. They go on counting
+// CreateWitnesses creates the missing witnesses, and reports whether any was missing. They go on counting
 // from where the daemons have followed.
-func (l *Log) Lay(ctx context.Context) (missing bool, err error) {
+func (l *Log) CreateWitnesses(ctx context.Context) (missing bool, err error) {
 	cmds := make([]*redis.Cmd, Groups)
 	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for g := range Groups {
-			cmds[g] = p.Eval(ctx, lay, []string{l.keys[g].witness, l.keys[g].followed, l.keys[g].leases})
+			cmds[g] = p.Eval(ctx, createScript, []string{l.keys[g].witness, l.keys[g].followed, l.keys[g].leases})
 		}
 		return nil
 	})

@@ -13,7 +13,7 @@
 // Resyncing has two steps, and each waits for all daemons: first every daemon stops sending
 // batches, then every daemon puts back what it knows. Before both are done, an item that only
 // another daemon knows could look new. If a server loses data again meanwhile, both are repeated,
-// see Witnesses.
+// see Markers.
 package insync
 
 import (

@@ -49,10 +49,10 @@ func (d *Dialogue) Untold(q *Question) forgotten.Untold {
 	return forgotten.Untold{Key: key, Mark: d.Marks[forgotten.GroupOf(key)]}
 }
 
-// Talk queries the keys that the mirror does not have, which isNew marks, and those that were
-// forgotten since the mirror was read. ask must read the witnesses of the groups of the wanted
+// Ask queries the keys that the mirror does not have, which isNew marks, and those that were
+// forgotten since the mirror was read. send must read the witnesses of the groups of the wanted
 // keys, and of those in listen. All of isNew is false afterwards.
-func (s *Set) Talk(ctx context.Context, d *Dialogue, isNew []bool, ask func(wanted []bool, listen uint64) error) error {
+func (s *Set) Ask(ctx context.Context, d *Dialogue, isNew []bool, send func(wanted []bool, listen uint64) error) error {
 	var listen uint64
 	var known []bloom.Hash
 	var at []int // positions of known in the batch
@@ -62,7 +62,7 @@ func (s *Set) Talk(ctx context.Context, d *Dialogue, isNew []bool, ask func(want
 			listen |= 1 << forgotten.GroupOf(d.Keys[i])
 		}
 	}
-	if err := ask(isNew, listen); err != nil {
+	if err := send(isNew, listen); err != nil {
 		return err
 	}
 	clear(isNew)
@@ -79,5 +79,5 @@ func (s *Set) Talk(ctx context.Context, d *Dialogue, isNew []bool, ask func(want
 	if !some {
 		return nil
 	}
-	return ask(again, 0)
+	return send(again, 0)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 )
 
-// Lay implements base.Filter.
-func (s *Set) Lay(ctx context.Context) error {
-	if _, err := s.Removals.Lay(ctx); err != nil {
+// Create implements base.Filter.
+func (s *Set) Create(ctx context.Context) error {
+	if _, err := s.Removals.CreateWitnesses(ctx); err != nil {
 		return err
 	}
 	_, err := s.Removals.Whole(ctx)
 	return err
 }
 
-// Learn implements base.Filter: the items themselves are queried only when batches contain
+// Load implements base.Filter: the items themselves are queried only when batches contain
 // them.
-func (s *Set) Learn(ctx context.Context) (lost bool, err error) {
+func (s *Set) Load(ctx context.Context) (lost bool, err error) {
 	whole, err := s.Removals.Whole(ctx)
 	return !whole, err
 }
@@ -46,7 +46,7 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 		return false, nil // dropped meanwhile
 	}
 	defer s.Use.RUnlock()
-	if gone, err = s.Removals.Lay(ctx); err != nil {
+	if gone, err = s.Removals.CreateWitnesses(ctx); err != nil {
 		return gone, err
 	}
 	if err := s.witnessed(ctx); err != nil { // what others forgot is not put back

@@ -87,7 +87,7 @@ func (s *Set) BeginChange(ctx context.Context) (_ context.Context, end func(), e
 	ctx = context.WithoutCancel(ctx)
 	if err := s.undoPending(ctx, s.Servers.Batches); err != nil {
 		end()
-		return ctx, nil, s.Trouble(ctx, err)
+		return ctx, nil, s.EngineError(ctx, err)
 	}
 	return ctx, end, nil
 }
@@ -101,7 +101,7 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 	defer end()
 	r, err := s.items.Remove(ctx, keys)
 	if err != nil {
-		return 0, base.ForgetInDoubt(s.Trouble(ctx, err), len(r.Removed)+len(r.Unsure))
+		return 0, base.ForgetInDoubt(s.EngineError(ctx, err), len(r.Removed)+len(r.Unsure))
 	}
 	return len(r.Removed), nil
 }
@@ -132,7 +132,7 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 	if errors.Is(err, servers.ErrTooFewReplicas) {
 		unsure += len(untold) // a replica may have them, and never hear that they were removed
 	}
-	err = s.Trouble(ctx, err)
+	err = s.EngineError(ctx, err)
 	if undo := s.undo(ctx, s.Servers.Batches, untold); undo != nil {
 		unsure += len(untold)
 		s.Log.Debug("items of a batch that failed are still in redis", "filter", s.Spec.Name, "items", len(untold), "err", undo)

@@ -31,7 +31,7 @@ func (s Set) Answer(ctx context.Context, got Settlement, err error) (engine.Sett
 	if IsUnknown(err) {
 		return engine.Settled{}, err
 	}
-	return got.Settled, base.LeaseInDoubt(s.Common.Trouble(ctx, err), got.Unacked)
+	return got.Settled, base.LeaseInDoubt(s.Common.EngineError(ctx, err), got.InDoubt)
 }
 
 // SweepLeases implements base.Leasing.

@@ -9,7 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 )
 
-// take gives items to a reservation. Further KEYS: the reservations of the group, and the part.
+// reserveScript gives items to a reservation. Further KEYS: the reservations of the group, and the part.
 // Further ARGV: the reservation; how many milliseconds its lease lasts; for how many
 // milliseconds at least the reservation stays known after that; and the size from which a set
 // counts as large. For each item it returns 0: seen, 1: taken, 2: held by another, 3: taken,
@@ -17,7 +17,7 @@ import (
 //
 // An item that the reservation already holds is taken again, and nothing changes. Once a
 // reservation is known in a group, its part there keeps its end.
-var take = newScript(prelude + `
+var reserveScript = newScript(prelude + `
 local id, made = ARGV[2], now
 local ends = now + tonumber(ARGV[3])
 local known = redis.call('HGET', KEYS[4], ':')
@@ -68,12 +68,12 @@ const (
 
 // Reserve carries out the Reserve of engine.Reserving. A set is large if it has full or more
 // members: for each item that was taken in a large set, Reserve calls large with the item and
-// the level of its place. On an error, unacked is how many items may have been taken.
+// the level of its place. On an error, inDoubt is how many items may have been taken.
 func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool,
-	full int64, large func(key bloom.Hash, level uint8)) (result engine.Reserved, unacked int, err error) {
+	full int64, large func(key bloom.Hash, level uint8)) (result engine.Reserved, inDoubt int, err error) {
 	some, became := distinct(keys)
 	w := work{
-		script: take, keys: l.keysOf(id), client: l.servers.Batches, writes: true,
+		script: reserveScript, keys: l.keysOf(id), client: l.servers.Batches, writes: true,
 		args: []any{forgotten.Encode(bloom.Hash(id)), lease.Milliseconds(), engine.KeptSettled.Milliseconds(), full},
 		note: func(key bloom.Hash, place forgotten.Place, status int64) {
 			if status == takenLarge {
@@ -86,7 +86,7 @@ func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloo
 		},
 	}
 	if err := l.execute(ctx, &w, split(some)); err != nil {
-		return result, w.unacked(), err
+		return result, w.inDoubt(), err
 	}
 	for i, key := range keys {
 		fresh[i] = became[key] == taken

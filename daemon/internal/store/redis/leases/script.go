@@ -15,9 +15,9 @@ import (
 // chunk is the maximum number of items of one call of a script: other commands wait for it.
 const chunk = 500
 
-// moved is what a script says of an item that is not kept in the place where the script looked:
+// notHere is what a script says of an item that is not kept in the place where the script looked:
 // nothing was done.
-const moved = -1
+const notHere = -1
 
 // prelude is the beginning of all scripts. KEYS: the witness and the leases of a group; then
 // those of the script; last the key of each item's place. ARGV: whether items expire; then
@@ -80,8 +80,8 @@ type work struct {
 	unsure []bloom.Hash // whose replies were lost
 }
 
-// unacked returns how many items may have been changed by work that has failed.
-func (w *work) unacked() int { return w.done + len(w.unsure) }
+// inDoubt returns how many items may have been changed by work that has failed.
+func (w *work) inDoubt() int { return w.done + len(w.unsure) }
 
 // distinct returns keys without repetitions, and a map for what becomes of each.
 func distinct(keys []bloom.Hash) (some []bloom.Hash, became map[bloom.Hash]int64) {
@@ -213,7 +213,7 @@ func (l *Leases) read(w *work, c *call) (elsewhere []bloom.Hash, err error) {
 		if len(answer) > 1 {
 			status = answer[1+i]
 		}
-		if status == moved {
+		if status == notHere {
 			if err := l.items.Moved(key, c.places[i]); err != nil {
 				return nil, err
 			}

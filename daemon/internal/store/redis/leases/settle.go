@@ -53,7 +53,7 @@ func IsUnknown(err error) bool { return errors.Is(err, engine.ErrNoReservation) 
 type Settlement struct {
 	engine.Settled
 	Now     []bloom.Hash // done by this call, and by none before
-	Unacked int          // on an error: how many may be done
+	InDoubt int          // on an error: how many may be done
 }
 
 // Commit carries out the Commit of engine.Reserving.
@@ -98,7 +98,7 @@ func (l *Leases) settle(ctx context.Context, id engine.Reservation, keys []bloom
 		},
 	}
 	if err := l.execute(ctx, &w, split(some)); err != nil {
-		return Settlement{Unacked: len(s.Now) + len(w.unsure)}, err
+		return Settlement{InDoubt: len(s.Now) + len(w.unsure)}, err
 	}
 	if !known {
 		if _, known, err = l.parts(ctx, l.servers.Batches, id); err != nil {

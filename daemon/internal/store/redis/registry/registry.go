@@ -95,8 +95,8 @@ func (r *Registry) Read(ctx context.Context) (all map[string]string, id string, 
 	return fields.Val(), got.Val(), nil
 }
 
-// Same tells whether an id is that of the registry that was last resynced.
-func (r *Registry) Same(id string) bool {
+// IsCurrent tells whether an id is that of the registry that was last resynced.
+func (r *Registry) IsCurrent(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return id != "" && r.id == id
@@ -109,9 +109,9 @@ func (r *Registry) Agreed(id string) {
 	r.id = id
 }
 
-// Another tells whether an id is that of another registry than the one that the filters here
+// Replaced tells whether an id is that of another registry than the one that the filters here
 // agreed with.
-func (r *Registry) Another(id string) bool {
+func (r *Registry) Replaced(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.id != "" && r.id != id

@@ -59,7 +59,7 @@ func (r *Registry) Unmake(ctx context.Context, e Entry) error {
 // Dropped tells whether the registry exists but does not have the entry.
 func (r *Registry) Dropped(ctx context.Context, e Entry) (bool, error) {
 	have, id, err := r.Read(ctx)
-	if err != nil || have[FormatField] == "" || !r.Same(id) {
+	if err != nil || have[FormatField] == "" || !r.IsCurrent(id) {
 		return false, err
 	}
 	text, ok := have[e.Spec.Name]

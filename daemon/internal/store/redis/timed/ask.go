@@ -73,7 +73,7 @@ func (s *Set) askPiece(ctx context.Context, d *dialogue, piece []itemset.Questio
 				return err
 			}
 		}
-		if hear, err = s.Removals.Hear(ctx, p, listen); err != nil {
+		if hear, err = s.Removals.ReadWitnesses(ctx, p, listen); err != nil {
 			return err
 		}
 		if d.expire != 0 && len(piece) > 0 {

@@ -25,9 +25,9 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 		return engine.Reserved{}, err
 	}
 	defer end()
-	got, unacked, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
+	got, inDoubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
 	if err != nil {
-		return engine.Reserved{}, base.LeaseInDoubt(s.Trouble(ctx, err), unacked)
+		return engine.Reserved{}, base.LeaseInDoubt(s.EngineError(ctx, err), inDoubt)
 	}
 	return got, nil
 }
@@ -48,7 +48,7 @@ func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Ha
 	marks, until := s.Removals.Marks(), s.mirror.Now()+expire.Milliseconds()
 	got, err := s.Leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
 	if err == nil {
-		s.Removals.Learn(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
+		s.Removals.Unforgotten(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
 	}
 	return s.Leases.Answer(ctx, got, err)
 }

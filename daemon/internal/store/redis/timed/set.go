@@ -105,7 +105,7 @@ func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 			accepted = append(accepted, keys[q.Index])
 		}
 	}
-	s.Removals.Learn(&d.Marks, accepted, func(keys []bloom.Hash) {
+	s.Removals.Unforgotten(&d.Marks, accepted, func(keys []bloom.Hash) {
 		s.reflect(keys, until)
 	})
 	return len(accepted), nil
@@ -123,7 +123,7 @@ func (s *Set) reflect(keys []bloom.Hash, until int64) {
 func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []bool) error {
 	d.Dialogue = s.Open(keys)
 	s.mirror.Has(keys, isNew)
-	return s.Talk(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
+	return s.Ask(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
 // broken cleans up after a batch that failed, whose items may have expired at until.
@@ -150,7 +150,7 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	}
 	d := dialogue{}
 	if err := s.talk(ctx, &d, keys, isNew); err != nil {
-		return s.Trouble(ctx, err)
+		return s.EngineError(ctx, err)
 	}
 	for i := range d.questions {
 		q := &d.questions[i]
