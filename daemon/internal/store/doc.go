@@ -10,6 +10,7 @@
 //     is known to be set. If Redis has lost data, the daemons stop together, put back what they know,
 //     and go on.
 //   - mysql keeps filters of the kind exact in MariaDB, a table each.
+//   - shared has what redis and mysql do alike: quarantine, ids, the error of what is in doubt.
 //   - joined makes one store of the daemon's own and of the one beside it.
 //
 // What a store promises stands in engine/store.go, at each method: what is durable on return, what is
@@ -17,5 +18,5 @@
 // testkit/chaos are what they survive.
 //
 // Stores know no protocol and no archive, and do not import each other, except that joined has two of
-// the others. Begin with embedded/set.go and diskfilter.go.
+// the others, and redis and mysql import shared. Begin with embedded/set.go and diskfilter.go.
 package store

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // A batch is one statement, or a transaction of several if the server does not accept so much at
@@ -81,7 +81,7 @@ func (s *Set) repeat(ctx context.Context, n int, done string, once func(again bo
 			s.store.log.Debug("a batch is repeated, because its answer was lost", "filter", s.spec.Name, "err", err)
 		}
 		if unknown != nil && (time.Now().After(until) || !s.store.pause(retryEvery)) {
-			return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, n, done, s.store.trouble(errors.Join(unknown, err)))
+			return shared.InDoubt(s.store.trouble(errors.Join(unknown, err)), n, done)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (s *Set) remove(ctx context.Context, o orderedKeys) (removed int, err error
 		case errorNumber(err) == erNoSuchTable:
 			return 0, s.tableGone(ctx, err)
 		case what == lost:
-			return 0, fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, len(o.keys), s.store.trouble(err))
+			return 0, shared.InDoubt(s.store.trouble(err), len(o.keys), "forgotten")
 		case what == refused, tired(retries, start):
 			return 0, s.store.trouble(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Create implements engine.Store. If another daemon was quicker with the same parameters, the
@@ -116,28 +117,18 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 	return nil
 }
 
-// highestName is the row of idsTable with the highest id given; the others are names of filters.
-const highestName = ":highest"
-
 // TakeID implements engine.Numbers.
 func (s *Store) TakeID(ctx context.Context, name string, least int) (id int, err error) {
-	return id, s.number(ctx, func(have map[string]int) map[string]int {
-		if id = have[name]; id >= least {
-			return nil
-		}
-		id = max(least, have[highestName]+1)
-		return map[string]int{highestName: id, name: id}
+	err = s.number(ctx, func(have map[string]int) (changes map[string]int) {
+		id, changes = shared.TakeID(have, name, least)
+		return changes
 	})
+	return id, err
 }
 
 // NoteID implements engine.Numbers.
 func (s *Store) NoteID(ctx context.Context, id int) error {
-	return s.number(ctx, func(have map[string]int) map[string]int {
-		if have[highestName] >= id {
-			return nil
-		}
-		return map[string]int{highestName: id}
-	})
+	return s.number(ctx, func(have map[string]int) map[string]int { return shared.NoteID(have, id) })
 }
 
 // number changes idsTable in one step: set returns which rows get which ids, given those that

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 const (
@@ -123,7 +124,7 @@ func (s *Store) follow(ctx context.Context) error {
 	s.followQuarantine(there)
 	for _, e := range there {
 		set, err := s.load(ctx, e)
-		if errors.As(err, new(damagedError)) {
+		if shared.IsDamaged(err) {
 			errs = append(errs, s.confine(ctx, e, err))
 			continue
 		}
@@ -136,7 +137,7 @@ func (s *Store) follow(ctx context.Context) error {
 			change.Gone = was
 			s.untidy.Store(true) // its table may be left
 		}
-		s.mended(e.spec.Name)
+		s.bad.Follow(s.feed, func(q engine.Quarantined) bool { return q.Name != e.spec.Name })
 		s.adopt(set)
 		s.feed.Send(change)
 	}

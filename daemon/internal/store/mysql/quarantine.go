@@ -8,9 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
-// A filter whose table is missing or not ours, or whose kind is unknown here, is in quarantine:
-// this daemon serves the other filters, and gives its name and id to none of them. A daemon that
-// already serves the filter when that happens goes on until it is restarted.
+// A filter whose table is missing or not ours, or whose kind is unknown here, is in quarantine.
 
 const (
 	// quarantineTable has the entries that were dropped from quarantine: with the seed in its
@@ -24,24 +22,12 @@ const (
 
 var _ engine.Quarantiner = (*Store)(nil)
 
-// damagedError is an error of one filter's data. It says nothing about the others.
-type damagedError struct{ error }
-
-func (e damagedError) Unwrap() error { return e.error }
-
 // where distinguishes successive entries of one name.
 func (e entry) where() string { return fmt.Sprintf("table %s, items_table %s", filtersTable, e.table) }
 
 // quarantine notes a filter that is not served, unless it is known already.
 func (s *Store) quarantine(e entry, cause error) (q engine.Quarantined, known bool) {
-	q = engine.Quarantined{ID: e.spec.ID, Name: e.spec.Name, Where: e.where(), Cause: s.opt.explain(cause)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if was, there := s.bad[q.Name]; there && was.Where == q.Where {
-		return was, true
-	}
-	s.bad[q.Name] = q
-	return q, false
+	return s.bad.Add(engine.Quarantined{ID: e.spec.ID, Name: e.spec.Name, Where: e.where(), Cause: s.opt.explain(cause)})
 }
 
 // confine puts a filter that another daemon has created into quarantine, unless it was dropped
@@ -63,33 +49,14 @@ func (s *Store) confine(ctx context.Context, e entry, cause error) error {
 // followQuarantine reports filters in quarantine that are no longer in the registry, or whose
 // entry there is another one.
 func (s *Store) followQuarantine(there map[string]entry) {
-	for _, q := range s.Quarantined() {
-		if e, found := there[q.Name]; !found || e.where() != q.Where {
-			s.mended(q.Name)
-		}
-	}
-}
-
-// mended reports that a filter is no longer in quarantine, if it was.
-func (s *Store) mended(name string) {
-	s.mu.Lock()
-	q, was := s.bad[name]
-	delete(s.bad, name)
-	s.mu.Unlock()
-	if was {
-		s.feed.Send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q})
-	}
+	s.bad.Follow(s.feed, func(q engine.Quarantined) bool {
+		e, found := there[q.Name]
+		return found && e.where() == q.Where
+	})
 }
 
 // Quarantined implements engine.Quarantiner.
-func (s *Store) Quarantined() (all []engine.Quarantined) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, q := range s.bad {
-		all = append(all, q)
-	}
-	return all
-}
+func (s *Store) Quarantined() []engine.Quarantined { return s.bad.Quarantined() }
 
 // PutAway implements engine.Quarantiner: the entry is moved out of the registry. The table, if it
 // exists, stays.
@@ -119,9 +86,7 @@ func (s *Store) PutAway(ctx context.Context, q engine.Quarantined) (to string, e
 	if err != nil {
 		return "", s.trouble(err)
 	}
-	s.mu.Lock()
-	delete(s.bad, q.Name)
-	s.mu.Unlock()
+	s.bad.Remove(q)
 	return fmt.Sprintf("table %s, name %s", quarantineTable, q.Name), nil
 }
 

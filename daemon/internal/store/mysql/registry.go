@@ -15,6 +15,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 const (
@@ -271,9 +272,9 @@ func checkItems(ctx context.Context, c querier, e entry) error {
 	comment, there := have[e.table]
 	switch {
 	case !there:
-		return damagedError{fmt.Errorf("its table %s is gone\nhint: bring it back from a backup, or drop the filter", e.table)}
+		return shared.Damaged(fmt.Errorf("its table %s is gone\nhint: bring it back from a backup, or drop the filter", e.table))
 	case comment != itemsComment:
-		return damagedError{fmt.Errorf("table %s is of another program or a newer urifilter (its comment is %q, ours would be %q)\nhint: rename that table, or update this urifilter", e.table, comment, itemsComment)}
+		return shared.Damaged(fmt.Errorf("table %s is of another program or a newer urifilter (its comment is %q, ours would be %q)\nhint: rename that table, or update this urifilter", e.table, comment, itemsComment))
 	}
 	return nil
 }

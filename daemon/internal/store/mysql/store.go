@@ -27,6 +27,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Config of a store.
@@ -50,9 +51,10 @@ type Store struct {
 
 	mu    sync.Mutex
 	sets  map[string]*Set
-	bad   map[string]engine.Quarantined
 	fault error // why batches are refused: the server does not meet the requirements
 	away  error // why the server could not be reached at the last attempt; nil: it could
+
+	bad shared.Quarantine
 
 	// changing is held while registry and sets are changed or compared together.
 	changing sync.Mutex
@@ -74,7 +76,7 @@ var (
 // Open connects, refuses a server that does not meet the requirements, and creates the tables
 // that all filters share if they are missing. Load reads the filters.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
-	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, bad: map[string]engine.Quarantined{}, feed: engine.NewFeed(), early: make(chan struct{}, 1)}
+	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, feed: engine.NewFeed(), early: make(chan struct{}, 1)}
 	s.run, s.stop = context.WithCancel(context.Background())
 	probe, err := c.open(nil, 0)
 	if err != nil {
@@ -116,7 +118,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	for _, e := range entries {
 		start := time.Now()
 		set, err := s.load(ctx, e)
-		if errors.As(err, new(damagedError)) {
+		if shared.IsDamaged(err) {
 			s.quarantine(e, err)
 			continue
 		}
@@ -147,7 +149,7 @@ func takes(spec engine.Spec) error {
 // load makes the set of an entry, whose table must exist.
 func (s *Store) load(ctx context.Context, e entry) (*Set, error) {
 	if err := takes(e.spec); err != nil {
-		return nil, damagedError{fmt.Errorf("table %s: %w\nhint: it was made by a newer urifilter: update this one", filtersTable, err)}
+		return nil, shared.Damaged(fmt.Errorf("table %s: %w\nhint: it was made by a newer urifilter: update this one", filtersTable, err))
 	}
 	if err := checkItems(ctx, s.admin, e); err != nil {
 		return nil, err

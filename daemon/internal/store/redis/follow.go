@@ -9,6 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Changes implements engine.Store.
@@ -80,8 +81,8 @@ func (s *Store) CatchUp(ctx context.Context) error {
 // denies that it is whole.
 func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() bool) error {
 	f, lost, err := s.load(ctx, name, text)
-	if registry.AsDamaged(err) {
-		if q, known := s.registry.Quarantine(name, text, err); !known {
+	if shared.IsDamaged(err) {
+		if q, known := s.registry.Confine(name, text, err); !known {
 			s.feed.Send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: name}, Bad: &q})
 		}
 		return nil
@@ -156,11 +157,8 @@ func (s *Store) discard(f base.Filter) error {
 // followQuarantine reports filters that are no longer in quarantine: their entries were dropped,
 // or mended. all is the registry.
 func (s *Store) followQuarantine(all map[string]string) {
-	for _, q := range s.registry.Quarantined() {
-		if text, there := all[q.Name]; there && registry.WhereIs(q.Name, text) == q.Where {
-			continue
-		}
-		s.registry.Release(q)
-		s.feed.Send(engine.Change{Spec: engine.Spec{ID: q.ID, Name: q.Name}, Mended: &q})
-	}
+	s.registry.Bad.Follow(s.feed, func(q engine.Quarantined) bool {
+		text, there := all[q.Name]
+		return there && registry.WhereIs(q.Name, text) == q.Where
+	})
 }

@@ -23,7 +23,7 @@ func (s *Store) TakeID(ctx context.Context, name string, least int) (int, error)
 func (s *Store) NoteID(ctx context.Context, id int) error { return s.registry.NoteID(ctx, id) }
 
 // Quarantined implements engine.Quarantiner.
-func (s *Store) Quarantined() []engine.Quarantined { return s.registry.Quarantined() }
+func (s *Store) Quarantined() []engine.Quarantined { return s.registry.Bad.Quarantined() }
 
 // PutAway implements engine.Quarantiner: the entry is moved out of the registry. Its keys, if
 // any, stay.

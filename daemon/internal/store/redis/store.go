@@ -22,6 +22,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 const (
@@ -181,8 +182,8 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	loaded := map[engine.Spec]engine.Set{}
 	for name, text := range entries {
 		f, lost, err := s.load(ctx, name, text)
-		if registry.AsDamaged(err) {
-			s.registry.Quarantine(name, text, err)
+		if shared.IsDamaged(err) {
+			s.registry.Confine(name, text, err)
 			continue
 		}
 		if err != nil {

@@ -170,31 +170,3 @@ func (k *Common) EngineError(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 }
-
-// InDoubt is the error of a batch of which unsure items may have been remembered. A filter
-// that was dropped remembers none.
-func InDoubt(err error, unsure int) error {
-	var unknown *engine.UnknownFilterError
-	if unsure == 0 || errors.As(err, &unknown) {
-		return err
-	}
-	return fmt.Errorf("%w: %d items may have been remembered: %w", engine.ErrInDoubt, unsure, err)
-}
-
-// LeaseInDoubt is InDoubt for items that were to be reserved, committed or released.
-func LeaseInDoubt(err error, unsure int) error {
-	var unknown *engine.UnknownFilterError
-	if unsure == 0 || errors.As(err, &unknown) {
-		return err
-	}
-	return fmt.Errorf("%w: %d items may have been reserved, committed or released: %w", engine.ErrInDoubt, unsure, err)
-}
-
-// ForgetInDoubt is InDoubt for items that were to be forgotten.
-func ForgetInDoubt(err error, unsure int) error {
-	var unknown *engine.UnknownFilterError
-	if unsure == 0 || errors.As(err, &unknown) {
-		return err
-	}
-	return fmt.Errorf("%w: %d items may have been forgotten: %w", engine.ErrInDoubt, unsure, err)
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // mirror has what a daemon knows to be in a layer in Redis, and nothing else. It is either whole,
@@ -171,7 +172,7 @@ func (s *Set) look(ctx context.Context, l *layer) (lost error) {
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			for i, head := range heads {
 				if redis.HasErrorPrefix(head.Err(), "WRONGTYPE") {
-					return registry.Damaged(registry.Foreign(l.keys[start+i]))
+					return shared.Damaged(registry.Foreign(l.keys[start+i]))
 				}
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Set is a filter of the kind bloom: its bits are in Redis, and each layer has a mirror of those
@@ -119,7 +120,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 // are unacknowledged; of those whose reply was lost this cannot be known. Only if there are
 // neither was nothing remembered.
 func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdicts []servers.Verdict, claims []claim, err error) error {
-	var untold, shared []bloom.Hash
+	var untold, claimed []bloom.Hash
 	unsure := 0
 	note := func(v servers.Verdict, key bloom.Hash) {
 		switch {
@@ -143,13 +144,13 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdi
 	for i := range claims {
 		v := claims[i].verdict()
 		if note(v, keys[claims[i].index]); v == servers.Undone {
-			shared = append(shared, keys[claims[i].index])
+			claimed = append(claimed, keys[claims[i].index])
 		}
 	}
-	s.unacked.insert(shared, true)
+	s.unacked.insert(claimed, true)
 	err = s.EngineError(ctx, err)
 	s.Unacknowledge(untold)
-	return base.InDoubt(err, len(untold)+unsure)
+	return shared.InDoubt(err, len(untold)+unsure, "remembered")
 }
 
 // Has implements engine.Set.

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // merge puts the stripe in KEYS[2] into the one in KEYS[1], in one step. A stripe without a head
@@ -75,7 +76,7 @@ func (s *Set) getStripe(ctx context.Context, l *layer, i int, buf []byte) ([]byt
 	text, err := s.Servers.Admin.Get(ctx, key).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			return nil, registry.Damaged(registry.Foreign(key))
+			return nil, shared.Damaged(registry.Foreign(key))
 		}
 		return nil, err
 	}
@@ -94,11 +95,11 @@ func (l *layer) checkStripe(i int, head string, length int) error {
 	case len(head) < headBytes || head == strings.Repeat("\x00", headBytes):
 		return fmt.Errorf("key %s: %w", key, insync.ErrLost)
 	case head[:len(openMark)] != openMark && head[:len(closedMark)] != closedMark:
-		return registry.Damaged(registry.Foreign(key))
+		return shared.Damaged(registry.Foreign(key))
 	case head != string(l.head) && head != string(l.closedHead):
-		return registry.Damaged(fmt.Errorf("key %s: %w", key, base.ErrOther))
+		return shared.Damaged(fmt.Errorf("key %s: %w", key, base.ErrOther))
 	case length > headBytes+size:
-		return registry.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", key, length, headBytes+size))
+		return shared.Damaged(fmt.Errorf("key %s: has %d bytes, want %d at most", key, length, headBytes+size))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 var (
@@ -62,7 +63,7 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	})
 	s.divide(ctx, full)
 	if err != nil {
-		return engine.Reserved{}, base.LeaseInDoubt(s.EngineError(ctx, err), inDoubt)
+		return engine.Reserved{}, shared.InDoubt(s.EngineError(ctx, err), inDoubt, "reserved, committed or released")
 	}
 	return got, nil
 }

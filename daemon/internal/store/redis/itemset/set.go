@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/leases"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Set is the part of a filter that is the same for both kinds.
@@ -101,7 +102,7 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 	defer end()
 	r, err := s.items.Remove(ctx, keys)
 	if err != nil {
-		return 0, base.ForgetInDoubt(s.EngineError(ctx, err), len(r.Removed)+len(r.Unsure))
+		return 0, shared.InDoubt(s.EngineError(ctx, err), len(r.Removed)+len(r.Unsure), "forgotten")
 	}
 	return len(r.Removed), nil
 }
@@ -137,7 +138,7 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 		unsure += len(untold)
 		s.Log.Debug("items of a batch that failed are still in redis", "filter", s.Spec.Name, "items", len(untold), "err", undo)
 	}
-	return base.InDoubt(err, unsure)
+	return shared.InDoubt(err, unsure, "remembered")
 }
 
 // undo uses c to remove from Redis the items that no caller was told of. Those that are left

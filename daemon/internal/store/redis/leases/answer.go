@@ -6,6 +6,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Set is the part of a filter that is the same for all kinds whose items can be reserved.
@@ -31,7 +32,7 @@ func (s Set) Answer(ctx context.Context, got Settlement, err error) (engine.Sett
 	if IsUnknown(err) {
 		return engine.Settled{}, err
 	}
-	return got.Settled, base.LeaseInDoubt(s.Common.EngineError(ctx, err), got.InDoubt)
+	return got.Settled, shared.InDoubt(s.Common.EngineError(ctx, err), got.InDoubt, "reserved, committed or released")
 }
 
 // SweepLeases implements base.Leasing.

@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Entry is a filter in the registry. Two equal entries are the same filter.
@@ -105,7 +106,7 @@ func (e Entry) Encode() (string, error) {
 func Decode(name, text string) (e Entry, err error) {
 	defer func() {
 		if err != nil {
-			err = damagedError{fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter: update this one, or drop the filter, which moves the entry to %s", Key, name, err, QuarantineKey)}
+			err = shared.Damaged(fmt.Errorf("key %s, field %s: %w\nhint: it was written by another program or a newer urifilter: update this one, or drop the filter, which moves the entry to %s", Key, name, err, QuarantineKey))
 		}
 	}()
 	var j entryJSON

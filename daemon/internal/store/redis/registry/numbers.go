@@ -9,65 +9,56 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
+// idsKey is the key of a hash with the ids, see shared.HighestID.
 const idsKey = "urifilter:ids"
-
-// highestField is the field of idsKey with the highest id that was given; the other fields are
-// the names of filters that exist or are being created.
-const highestField = ":highest"
 
 var _ engine.Numbers = (*Registry)(nil)
 
 // TakeID implements engine.Numbers. If Redis lost its data, counting goes on from the highest
 // id that this daemon knows.
 func (r *Registry) TakeID(ctx context.Context, name string, least int) (id int, err error) {
-	err = r.number(ctx, func(have map[string]string, highest int) []any {
-		if id, _ = strconv.Atoi(have[name]); id >= least {
-			return nil
-		}
-		id = max(least, highest+1)
-		return []any{highestField, id, name, id}
+	err = r.number(ctx, func(have map[string]int) (changes map[string]int) {
+		id, changes = shared.TakeID(have, name, least)
+		return changes
 	})
 	return id, err
 }
 
 // NoteID implements engine.Numbers.
 func (r *Registry) NoteID(ctx context.Context, id int) error {
-	return r.number(ctx, func(_ map[string]string, highest int) []any {
-		if highest >= id {
-			return nil
-		}
-		return []any{highestField, id}
-	})
+	return r.number(ctx, func(have map[string]int) map[string]int { return shared.NoteID(have, id) })
 }
 
-// number changes idsKey in one step: given the present fields, set returns the fields to set
-// and their values; nil: none.
-func (r *Registry) number(ctx context.Context, set func(have map[string]string, highest int) []any) error {
+// number changes idsKey in one step: given the present fields, set returns those to set; nil: none.
+func (r *Registry) number(ctx context.Context, set func(have map[string]int) map[string]int) error {
 	for range 100 { // others may take ids meanwhile
 		err := r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
-			have, err := tx.HGetAll(ctx, idsKey).Result()
+			fields, err := tx.HGetAll(ctx, idsKey).Result()
 			if err != nil {
 				return err
 			}
-			highest := 0
-			if text, ok := have[highestField]; ok {
-				if highest, err = strconv.Atoi(text); err != nil {
+			have := map[string]int{}
+			for name, text := range fields {
+				if have[name], err = strconv.Atoi(text); err != nil && name == shared.HighestID {
 					return Foreign(idsKey)
 				}
 			}
-			highest = max(highest, int(r.highestID.Load()))
-			values := set(have, highest)
-			if values == nil {
+			have[shared.HighestID] = max(have[shared.HighestID], int(r.highestID.Load()))
+			changes := set(have)
+			if changes == nil {
 				return nil
 			}
 			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				p.HSet(ctx, idsKey, values...)
+				for name, id := range changes {
+					p.HSet(ctx, idsKey, name, id)
+				}
 				return nil
 			})
 			if err == nil {
-				r.highestID.Store(int64(max(highest, values[1].(int))))
+				r.highestID.Store(int64(changes[shared.HighestID]))
 			}
 			return err
 		}, idsKey)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 const (
@@ -40,14 +40,15 @@ type Registry struct {
 
 	highestID atomic.Int64 // that this daemon has seen in idsKey
 
-	mu  sync.Mutex
-	id  string                        // of the registry with which the filters here agree
-	bad map[string]engine.Quarantined // by name
+	mu sync.Mutex
+	id string // of the registry with which the filters here agree
+
+	Bad shared.Quarantine // filters that this daemon does not serve
 }
 
 // New returns a registry that has not been read yet, for the daemon named self.
 func New(servers *servers.Servers, self string, log *slog.Logger) *Registry {
-	return &Registry{servers: servers, self: self, log: log, bad: map[string]engine.Quarantined{}}
+	return &Registry{servers: servers, self: self, log: log}
 }
 
 // Look returns an error if the data in Redis is that of another program.

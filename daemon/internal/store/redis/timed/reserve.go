@@ -8,6 +8,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // The key of a reserved item expires with the lease. So Add, which sets keys that do not exist,
@@ -27,7 +28,7 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	defer end()
 	got, inDoubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, 0, nil)
 	if err != nil {
-		return engine.Reserved{}, base.LeaseInDoubt(s.EngineError(ctx, err), inDoubt)
+		return engine.Reserved{}, shared.InDoubt(s.EngineError(ctx, err), inDoubt, "reserved, committed or released")
 	}
 	return got, nil
 }
