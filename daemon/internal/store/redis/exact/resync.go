@@ -9,7 +9,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
@@ -46,36 +45,11 @@ func (p places) Resend(ctx context.Context) error {
 }
 
 func (s *Set) resend(ctx context.Context, keys []bloom.Hash) error {
-	for len(keys) > 0 {
-		nodes := make([]node, len(keys))
-		cmds := make([]*redis.IntCmd, len(keys))
-		_, sent := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, key := range keys {
-				nodes[i] = s.tree.leaf(key)
-				cmds[i] = p.SAdd(ctx, string(nodes[i].appendKey(nil, s.Prefix)), int64(key.Lo))
-				if g := forgotten.GroupOf(key); s.Removals.Reserving(g) { // it was committed, or taken after its lease
-					p.HDel(ctx, s.Removals.LeasesKey(g), forgotten.Encode(key))
-				}
-			}
-			return nil
-		})
-		var moved []bloom.Hash
-		for i, cmd := range cmds {
-			switch err := cmd.Err(); {
-			case err == nil:
-			case !forgotten.IsMoved(err):
-				return err
-			case nodes[i].level >= deepest:
-				return registry.Foreign(string(nodes[i].appendKey(nil, s.Prefix)))
-			default:
-				s.tree.note(nodes[i])
-				moved = append(moved, keys[i])
-			}
+	return s.Removals.AtPlaces(ctx, keys, func(p redis.Pipeliner, key bloom.Hash, at forgotten.Place) redis.Cmder {
+		cmd := p.SAdd(ctx, at.Key, at.Member)
+		if g := forgotten.GroupOf(key); s.Removals.Reserving(g) { // it was committed, or taken after its lease
+			p.HDel(ctx, s.Removals.LeasesKey(g), forgotten.Encode(key))
 		}
-		if sent != nil && len(moved) == 0 {
-			return sent
-		}
-		keys = moved
-	}
-	return nil
+		return cmd
+	})
 }

@@ -9,6 +9,10 @@
 // count of one has grown, the batch reads the log and queries the forgotten items again.
 // Nothing has to be sent to a daemon, and so nothing can be missed.
 //
+// It also runs what is done with single items in the places where they are kept: scripts, which change items
+// and what is known of them in one step (Work), and commands (AtPlaces). An item that is kept elsewhere, as its
+// set was split, is looked for there.
+//
 // The package does not know where items are kept, or what a mirror contains.
 package forgotten
 

@@ -124,18 +124,28 @@ func (l *Log) Restore(ctx context.Context, dropped func(context.Context) (bool, 
 
 // takeOut removes items from Redis without counting them.
 func (l *Log) takeOut(ctx context.Context, keys []bloom.Hash) error {
+	return l.AtPlaces(ctx, keys, func(p redis.Pipeliner, key bloom.Hash, at Place) (cmd redis.Cmder) {
+		if at.Member == "" {
+			cmd = p.Unlink(ctx, at.Key)
+		} else {
+			cmd = p.SRem(ctx, at.Key, at.Member)
+		}
+		p.HDel(ctx, l.LeasesKey(GroupOf(key)), Encode(key))
+		return cmd
+	})
+}
+
+// AtPlaces uses the admin client to send for each of keys what send adds to a pipeline: a command for
+// the place of the item, which it returns, and others. Items that turn out to be in other places are
+// looked for there.
+func (l *Log) AtPlaces(ctx context.Context, keys []bloom.Hash, send func(p redis.Pipeliner, key bloom.Hash, at Place) redis.Cmder) error {
 	for len(keys) > 0 {
-		cmds := make([]*redis.IntCmd, len(keys))
+		cmds := make([]redis.Cmder, len(keys))
 		places := make([]Place, len(keys))
 		_, err := l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, key := range keys {
 				places[i] = l.items.Place(key)
-				if places[i].Member == "" {
-					cmds[i] = p.Unlink(ctx, places[i].Key)
-				} else {
-					cmds[i] = p.SRem(ctx, places[i].Key, places[i].Member)
-				}
-				p.HDel(ctx, l.LeasesKey(GroupOf(key)), Encode(key))
+				cmds[i] = send(p, key, places[i])
 			}
 			return nil
 		})

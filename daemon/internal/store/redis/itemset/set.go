@@ -48,7 +48,7 @@ func (s *Set) Init(l *base.Link, e registry.Entry, items Items, expires bool) {
 	s.Link, s.Entry, s.items = l, e, items
 	s.Prefix = registry.ItemPrefix(e)
 	s.Removals = forgotten.New(l.Servers, s.Prefix, items)
-	s.Leases = leases.Set{Leases: leases.New(l.Servers, s.Removals, items, expires), Common: &s.Common, Begin: s.Begin}
+	s.Leases = leases.Set{Leases: leases.New(l.Servers, s.Removals, expires), Common: &s.Common, Begin: s.Begin}
 }
 
 // Witness returns the key that exists as long as Redis has lost nothing of group g.

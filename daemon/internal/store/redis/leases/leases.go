@@ -39,14 +39,12 @@ import (
 type Leases struct {
 	servers *servers.Servers
 	log     *forgotten.Log
-	items   forgotten.Items
 	expires string // "1": items are keys that expire; "0": members of sets
 }
 
-// New returns the leases of a filter with that log and those items; expires: the items are keys
-// that expire.
-func New(s *servers.Servers, log *forgotten.Log, items forgotten.Items, expires bool) *Leases {
-	l := &Leases{servers: s, log: log, items: items, expires: "0"}
+// New returns the leases of a filter with that log; expires: the items are keys that expire.
+func New(s *servers.Servers, log *forgotten.Log, expires bool) *Leases {
+	l := &Leases{servers: s, log: log, expires: "0"}
 	if expires {
 		l.expires = "1"
 	}

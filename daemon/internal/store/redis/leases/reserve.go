@@ -17,7 +17,7 @@ import (
 //
 // An item that the reservation already holds is taken again, and nothing changes. Once a
 // reservation is known in a group, its part there keeps its end.
-var reserveScript = newScript(prelude + `
+var reserveScript = forgotten.NewScript(prelude + `
 local id, made = ARGV[2], now
 local ends = now + tonumber(ARGV[3])
 local known = redis.call('HGET', KEYS[4], ':')
@@ -72,21 +72,19 @@ const (
 func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool,
 	full int64, large func(key bloom.Hash, level uint8)) (result engine.Reserved, inDoubt int, err error) {
 	some, became := distinct(keys)
-	w := work{
-		script: reserveScript, keys: l.keysOf(id), client: l.servers.Batches, writes: true,
-		args: []any{forgotten.Encode(bloom.Hash(id)), lease.Milliseconds(), engine.KeptSettled.Milliseconds(), full},
-		note: func(key bloom.Hash, place forgotten.Place, status int64) {
-			if status == takenLarge {
-				status = taken
-				large(key, place.Level)
-			}
-			if became[key] = status; status == taken {
-				l.log.NoteReserving(forgotten.GroupOf(key))
-			}
-		},
+	w := l.work(reserveScript, l.keysOf(id), forgotten.Encode(bloom.Hash(id)), lease.Milliseconds(), engine.KeptSettled.Milliseconds(), full)
+	w.Writes = true
+	w.Note = func(key bloom.Hash, place forgotten.Place, status int64) {
+		if status == takenLarge {
+			status = taken
+			large(key, place.Level)
+		}
+		if became[key] = status; status == taken {
+			l.log.NoteReserving(forgotten.GroupOf(key))
+		}
 	}
-	if err := l.execute(ctx, &w, split(some)); err != nil {
-		return result, w.inDoubt(), err
+	if err := l.log.Run(ctx, &w, some); err != nil {
+		return result, w.Done + len(w.Unsure), err
 	}
 	for i, key := range keys {
 		fresh[i] = became[key] == taken
@@ -103,7 +101,7 @@ func (l *Leases) Reserve(ctx context.Context, id engine.Reservation, keys []bloo
 
 // resolve tells whether items that are in their sets are seen, and with ARGV[2] 'add' adds
 // those that are new. For each item it returns 0: seen, 1: new, 2: held by another.
-var resolve = newScript(prelude + `
+var resolve = forgotten.NewScript(prelude + `
 local answer = {0}
 for i = 3, #KEYS do
   local item, member = ARGV[2 * i - 3], ARGV[2 * i - 2]
@@ -137,19 +135,17 @@ func (l *Leases) Resolve(ctx context.Context, keys []bloom.Hash, add bool) (r Re
 	if add {
 		op = "add"
 	}
-	w := work{
-		script: resolve, client: l.servers.Batches, writes: add, args: []any{op},
-		keys: func(g int) []string { return []string{l.log.Witness(g), l.log.LeasesKey(g)} },
-		note: func(key bloom.Hash, _ forgotten.Place, status int64) {
-			switch status {
-			case 0:
-				r.Seen = append(r.Seen, key)
-			case 1:
-				r.New = append(r.New, key)
-			}
-		},
+	w := l.work(resolve, func(g int) []string { return []string{l.log.Witness(g), l.log.LeasesKey(g)} }, op)
+	w.Writes = add
+	w.Note = func(key bloom.Hash, _ forgotten.Place, status int64) {
+		switch status {
+		case 0:
+			r.Seen = append(r.Seen, key)
+		case 1:
+			r.New = append(r.New, key)
+		}
 	}
-	err = l.execute(ctx, &w, split(keys))
-	r.Unsure = w.unsure
+	err = l.log.Run(ctx, &w, keys)
+	r.Unsure = w.Unsure
 	return r, err
 }

@@ -18,7 +18,7 @@ import (
 //
 // An item whose lease has ended may have been taken by a plain batch: in a timing filter the
 // key then has the value 1, in an exact filter there is no lease any more.
-var settle = newScript(prelude + `
+var settle = forgotten.NewScript(prelude + `
 if redis.call('EXISTS', KEYS[4]) == 0 then return {0} end
 local id, to = ARGV[2], ARGV[3]
 local answer = {1}
@@ -86,19 +86,20 @@ func (l *Leases) settle(ctx context.Context, id engine.Reservation, keys []bloom
 		lost = make([]bool, len(keys))
 	}
 	some, became := distinct(keys)
-	w := work{
-		script: settle, keys: l.keysOf(id), client: l.servers.Batches, writes: true,
-		args:     []any{forgotten.Encode(bloom.Hash(id)), to, expire.Milliseconds()},
-		answered: func(part int64) { known = known || part == 1 },
-		note: func(key bloom.Hash, _ forgotten.Place, status int64) {
-			became[key] = status
-			if status == 1 {
-				s.Now = append(s.Now, key)
-			}
-		},
+	w := l.work(settle, l.keysOf(id), forgotten.Encode(bloom.Hash(id)), to, expire.Milliseconds())
+	w.Writes = true
+	w.Answered = func(g int, part int64) error {
+		known = known || part == 1
+		return l.whole(g, part)
 	}
-	if err := l.execute(ctx, &w, split(some)); err != nil {
-		return Settlement{InDoubt: len(s.Now) + len(w.unsure)}, err
+	w.Note = func(key bloom.Hash, _ forgotten.Place, status int64) {
+		became[key] = status
+		if status == 1 {
+			s.Now = append(s.Now, key)
+		}
+	}
+	if err := l.log.Run(ctx, &w, some); err != nil {
+		return Settlement{InDoubt: len(s.Now) + len(w.Unsure)}, err
 	}
 	if !known {
 		if _, known, err = l.parts(ctx, l.servers.Batches, id); err != nil {

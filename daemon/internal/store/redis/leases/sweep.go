@@ -19,7 +19,7 @@ return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', clock[
 // letGo removes items from a part, together with the leases that the reservation still has on
 // them, which have ended. When nothing is left, it removes the reservation from the group.
 // Further KEYS: the reservations of the group, and the part. Further ARGV: the reservation.
-var letGo = newScript(prelude + `
+var letGo = forgotten.NewScript(prelude + `
 local id = ARGV[2]
 local at = redis.call('ZSCORE', KEYS[3], id)
 if not at or tonumber(at) > now then return {0} end
@@ -95,12 +95,9 @@ func (l *Leases) sweep(ctx context.Context, g int, text string) error {
 			keys = append(keys, key)
 		}
 	}
-	calls := split(keys)
-	if len(calls) == 0 {
-		calls = []*call{{group: g}}
+	w := l.work(letGo, l.keysOf(engine.Reservation(id)), text)
+	if len(keys) == 0 {
+		return l.log.RunIn(ctx, &w, g)
 	}
-	return l.execute(ctx, &work{
-		script: letGo, keys: l.keysOf(engine.Reservation(id)), args: []any{text}, client: l.servers.Batches,
-		note: func(bloom.Hash, forgotten.Place, int64) {},
-	}, calls)
+	return l.log.Run(ctx, &w, keys)
 }
