@@ -13,7 +13,6 @@ type group struct {
 	from    [parts + 1]uint32
 	entries []bloom.Hash // for OnChange
 	count   int          // changed keys of the present lock
-	sum     byte         // keeps the compiler from removing touch
 }
 
 // group sorts a batch by counting.
@@ -39,12 +38,15 @@ func (t *Table) group(keys []bloom.Hash) *group {
 // of returns the part of the order that lock l guards.
 func (g *group) of(l int) []uint32 { return g.order[g.from[l*share]:g.from[(l+1)*share]] }
 
-// touch fetches the homes of many keys from memory in parallel.
-func (g *group) touch(t *Table, keys []bloom.Hash, order []uint32) {
-	sum := g.sum
+// touch asks the processor for the homes of up to touched keys, and does not wait for them. The
+// caller holds the lock of their parts.
+func (t *Table) touch(keys []bloom.Hash, order []uint32) {
+	var homes [touched]uintptr
+	n := 0
 	for _, i := range order {
 		hi, _ := split(keys[i])
-		sum += t.parts[keys[i].Hi>>56].touch(hi)
+		homes[n] = t.parts[keys[i].Hi>>56].address(hi)
+		n++
 	}
-	g.sum = sum
+	prefetchLines(homes[:n])
 }

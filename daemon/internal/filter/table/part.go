@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 )
 
 // part holds the keys with the same first byte, in an open-addressing table whose slots
@@ -48,12 +49,12 @@ func (p *part) home(hi uint64) int {
 	return int(h)
 }
 
-// touch reads a byte of a key's home, so that many homes are fetched from memory at once.
-func (p *part) touch(hi uint64) byte {
+// address returns where a key's home is, for a hint to the processor; 0 if there is none.
+func (p *part) address(hi uint64) uintptr {
 	if p.slots == 0 {
 		return 0
 	}
-	return p.mem[p.home(hi)*p.width]
+	return uintptr(unsafe.Pointer(&p.mem[p.home(hi)*p.width]))
 }
 
 // find returns a key's slot and deadline, or the slot where it belongs and 0.

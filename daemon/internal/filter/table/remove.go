@@ -29,7 +29,7 @@ func (t *Table) removeGroup(l int, g *group, keys []bloom.Hash, now uint64) {
 	for len(order) > 0 {
 		ahead := order[:min(touched, len(order))]
 		order = order[len(ahead):]
-		g.touch(t, keys, ahead)
+		t.touch(keys, ahead)
 		for _, i := range ahead {
 			p := &t.parts[keys[i].Hi>>56]
 			at, was := p.find(split(keys[i]))

@@ -157,7 +157,7 @@ func (t *Table) addGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now, 
 	for len(order) > 0 {
 		ahead := order[:min(touched, len(order))]
 		order = order[len(ahead):]
-		g.touch(t, keys, ahead)
+		t.touch(keys, ahead)
 		for _, i := range ahead {
 			p := &t.parts[keys[i].Hi>>56]
 			hi, lo := split(keys[i])
@@ -199,7 +199,7 @@ func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 		for len(order) > 0 {
 			ahead := order[:min(touched, len(order))]
 			order = order[len(ahead):]
-			g.touch(t, keys, ahead)
+			t.touch(keys, ahead)
 			for _, i := range ahead {
 				hi, lo := split(keys[i])
 				_, until := t.parts[keys[i].Hi>>56].find(hi, lo)
