@@ -16,7 +16,7 @@ import (
 // are before them, so that little is empty in maps up to five times their capacity, the others for as
 // many. (Format 2 has layers of 2^i times the capacity, or more, with the rate divided by 2^(i+1).
 // After tenfold growth at 0.0001 that is 6.9 bytes an item instead of 5.1, on average over a growth
-// of up to a thousandfold 8.9 instead of 7.6.)
+// of up to a thousandfold 8.9 instead of 7.8.)
 //
 // The sizes of the layers are stored when the map is made, as shares of each other, so that no
 // later version and no other processor computes them differently.
