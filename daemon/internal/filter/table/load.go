@@ -35,7 +35,7 @@ func (t *Table) leaveFree(percent int) {
 func (t *Table) loaded() {
 	if t.loading {
 		for i := range t.parts {
-			t.parts[i].freshLoad = t.freshLoad
+			t.parts[i].freshLoad = t.shape.freshLoad
 		}
 		t.loading = false
 	}

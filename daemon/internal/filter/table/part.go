@@ -129,17 +129,32 @@ func (p *part) remove(at int, was, now uint64) {
 }
 
 // sizeFor returns the size of a table for n keys, in whole pages.
-func (p *part) sizeFor(n int) int {
-	want := (n*100/p.freshLoad + 1 + overflow) * p.width
+func (s shape) sizeFor(n int) int {
+	want := (n*100/s.freshLoad + 1 + overflow) * s.width
 	return (want + pageBytes - 1) / pageBytes * pageBytes
 }
 
+// fill is how full a part is, for those who do not hold its lock.
+type fill struct{ used, homes, bytes atomic.Int64 }
+
+func (f *fill) set(p *part) {
+	for _, v := range [...]struct {
+		to  *atomic.Int64
+		now int64
+	}{{&f.used, int64(p.used)}, {&f.homes, int64(p.homes)}, {&f.bytes, int64(len(p.mem))}} {
+		if v.to.Load() != v.now {
+			v.to.Store(v.now)
+		}
+	}
+}
+
 // growthFor returns how many bytes the part grows when it gets n more keys.
-func (p *part) growthFor(n int) int {
-	if (p.used+n)*100 <= int(p.homes)*p.fullLoad {
+func (f *fill) growthFor(n int, s shape) int {
+	used := int(f.used.Load()) + n
+	if used*100 <= int(f.homes.Load())*s.fullLoad {
 		return 0
 	}
-	return max(0, p.sizeFor(p.used+n)-len(p.mem))
+	return max(0, s.sizeFor(used)-int(f.bytes.Load()))
 }
 
 // empty returns a part like p without keys.

@@ -73,12 +73,10 @@ func (t *Table) MemoryFor(n, reserved int) uint64 {
 	each := inPart(n)
 	all, most := 0, 0 // how much the parts grow
 	for l := range t.lock {
-		t.lock[l].RLock()
-		for i := l * share; i < (l+1)*share; i++ {
-			growth := t.parts[i].growthFor(each)
+		for i := range t.lock[l].fills {
+			growth := t.lock[l].fills[i].growthFor(each, t.shape)
 			all, most = all+growth, max(most, growth)
 		}
-		t.lock[l].RUnlock()
 	}
 	return uint64(bytes) + min(uint64(all), uint64(n)*uint64(most))
 }

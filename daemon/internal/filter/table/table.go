@@ -46,16 +46,27 @@ type Table struct {
 
 	leases leases
 
-	freshLoad int  // of parts, unless the table is being loaded
-	loading   bool // see Loader
+	shape   shape // of parts, unless the table is being loaded
+	loading bool  // see Loader
 
 	sweeping sync.Mutex
 }
 
-// paddedLock has its own cache line.
+// paddedLock has its own cache line. Who unlocks it tells how full its parts are, so that MemoryFor, which is
+// called before every batch, need not wait for callers who add.
 type paddedLock struct {
 	sync.RWMutex
-	_ [40]byte
+	_     [40]byte
+	parts []part
+	fills [share]fill
+}
+
+// Unlock ends a change.
+func (l *paddedLock) Unlock() {
+	for i := range l.parts {
+		l.fills[i].set(&l.parts[i])
+	}
+	l.RWMutex.Unlock()
 }
 
 // Entry is a key of a Table and the time until which it is seen.
@@ -79,10 +90,13 @@ func New() *Table { return newTable(withoutDeadlines, Still-1) }
 func NewTimed(now int64) *Table { return newTable(withDeadlines, now-1) }
 
 func newTable(s shape, origin int64) *Table {
-	t := &Table{origin: origin, freshLoad: s.freshLoad}
+	t := &Table{origin: origin, shape: s}
 	t.scratch.New = func() any { return new(group) }
 	for i := range t.parts {
 		t.parts[i] = part{shape: s, soonest: maxDeadline, total: &t.bytes}
+	}
+	for l := range t.lock {
+		t.lock[l].parts = t.parts[l*share : (l+1)*share]
 	}
 	return t
 }
