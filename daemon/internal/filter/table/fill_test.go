@@ -3,6 +3,7 @@ package table
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
@@ -59,4 +60,12 @@ func TestFillsAreKnown(t *testing.T) {
 		must(b.Sweep(5000))
 	}
 	check("the end of all keys")
+}
+
+// No two locks share a cache line.
+func TestLocksArePadded(t *testing.T) {
+	t.Parallel()
+	if size := unsafe.Sizeof(paddedLock{}); size%64 != 0 {
+		t.Errorf("a lock and what it guards take %d bytes, want whole cache lines", size)
+	}
 }

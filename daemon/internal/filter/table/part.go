@@ -138,13 +138,15 @@ func (s shape) sizeFor(n int) int {
 type fill struct{ used, homes, bytes atomic.Int64 }
 
 func (f *fill) set(p *part) {
-	for _, v := range [...]struct {
-		to  *atomic.Int64
-		now int64
-	}{{&f.used, int64(p.used)}, {&f.homes, int64(p.homes)}, {&f.bytes, int64(len(p.mem))}} {
-		if v.to.Load() != v.now {
-			v.to.Store(v.now)
-		}
+	tell(&f.used, int64(p.used))
+	tell(&f.homes, int64(p.homes))
+	tell(&f.bytes, int64(len(p.mem)))
+}
+
+// tell stores what has changed: a store takes the cache line from those who read.
+func tell(to *atomic.Int64, now int64) {
+	if to.Load() != now {
+		to.Store(now)
 	}
 }
 

@@ -52,12 +52,12 @@ type Table struct {
 	sweeping sync.Mutex
 }
 
-// paddedLock has its own cache line. Who unlocks it tells how full its parts are, so that MemoryFor, which is
-// called before every batch, need not wait for callers who add.
+// paddedLock is seven cache lines: that of the lock, and how full its parts are. Who unlocks it tells the
+// latter, so that MemoryFor, which is called before every batch, need not wait for callers who add.
 type paddedLock struct {
 	sync.RWMutex
-	_     [40]byte
 	parts []part
+	_     [16]byte
 	fills [share]fill
 }
 
