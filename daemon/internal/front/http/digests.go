@@ -103,7 +103,11 @@ func (c *call) importDigests() error {
 	if err != nil {
 		return err
 	}
-	digests, expired, err := parseDigests(lines, time.Now())
+	most := len(lines)/33 + 1               // of the shortest lines
+	if !c.hold(int64(most) * (24 + 2*16)) { // as digests, and as keys by the time that they have left
+		return c.overloaded()
+	}
+	digests, expired, err := parseDigests(make([]engine.Digest, 0, most), lines, time.Now())
 	if err != nil {
 		return err
 	}
@@ -157,8 +161,8 @@ func (c *call) parseDigestsHead(text []byte) (spec engine.Spec, seed uint64, err
 	return spec, binary.BigEndian.Uint64(secret), err
 }
 
-// parseDigests parses the lines after the head. Those that have expired are only counted.
-func parseDigests(lines []byte, now time.Time) (digests []engine.Digest, expired int, err error) {
+// parseDigests appends the digests of the lines after the head. Those that have expired are only counted.
+func parseDigests(digests []engine.Digest, lines []byte, now time.Time) (_ []engine.Digest, expired int, err error) {
 	for i := 0; len(lines) > 0; i++ {
 		var line []byte
 		line, lines, _ = bytes.Cut(lines, []byte{'\n'})
