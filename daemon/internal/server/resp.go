@@ -52,6 +52,7 @@ func (d *Server) handleRESP(registry *prometheus.Registry) {
 	}
 	if p.encrypted {
 		o.TLS = d.secrets.cert.Config()
+		o.TLS.NextProtos = []string{"http/1.1"} // who takes the port for that of HTTP understands the answer
 	}
 	p.front = resp.New(o)
 	limiter := connlimit.New(connlimit.Options{

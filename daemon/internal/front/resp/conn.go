@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -18,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrongport"
 )
 
 const (
@@ -102,10 +104,14 @@ func (r reading) Read(b []byte) (int, error) {
 		case c.rw != nil && c.encrypted && n > 0:
 			c.rw = tls.Server(&replayed{Conn: c.raw, first: bytes.Clone(b[:n])}, c.s.opt.TLS)
 			return c.rw.Read(b)
+		case c.rw == nil && c.encrypted && wrongport.IsRequest(b[:n]):
+			c.rw = c.raw
+			c.answerHTTP()
+			return 0, io.EOF
 		case c.rw == nil && c.encrypted:
 			return 0, protocolError("this port speaks TLS: connect with TLS (redis-cli --tls, rediss://)")
 		case c.rw == nil:
-			return 0, protocolError("this port speaks no TLS: connect without it (redis://)")
+			return 0, protocolError("this port speaks RESP without TLS: connect without it (redis://); HTTP is at " + c.s.opt.HTTP)
 		}
 		return n, err
 	}
@@ -211,8 +217,8 @@ func (c *conn) flush() bool {
 
 // answerHTTP answers a caller that takes this port for that of HTTP.
 func (c *conn) answerHTTP() {
-	text := "This port speaks RESP, the protocol of Redis clients. HTTP is at " + c.s.opt.HTTP + "\n"
-	c.wr.out = append(c.wr.out[:0], "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+text...)
+	c.s.teller.Tell(c.rw, wrongport.BadRequest("This port speaks RESP, the protocol of Redis clients. HTTP is at "+c.s.opt.HTTP+"\n"))
+	c.quit = true
 }
 
 // do does the command in rd.args.
@@ -248,7 +254,6 @@ func (c *conn) count(cmd *command, n int) {
 // unknown answers a command that does not exist, or one of HTTP.
 func (c *conn) unknown(name []byte, args []scan.Span) {
 	if len(args) == 2 && bytes.HasPrefix(c.rd.arg(args[1]), []byte("HTTP/")) {
-		c.quit = true
 		c.answerHTTP()
 		return
 	}

@@ -505,7 +505,7 @@ func TestNotUnderstood(t *testing.T) {
 		"*1\r\n$3\r\nabcd\r\n":                 "-ERR Protocol error: expected CRLF after an argument\r\n",
 		"PING \"a\r\n":                         "-ERR Protocol error: unbalanced quotes in request\r\n",
 		strings.Repeat("x", 100_000):           "-ERR Protocol error: too big inline request\r\n",
-		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc": "-ERR Protocol error: this port speaks no TLS: connect without it (redis://)\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc": "-ERR Protocol error: this port speaks RESP without TLS: connect without it (redis://); HTTP is at " + r.HTTP.URL + "\r\n",
 		"*3\r\n$4\r\nECHO\r\n$8000000\r\n" + strings.Repeat("y", 8000000) + "\r\n$8000000\r\n": "-ERR Protocol error: too big command: want 8388608 bytes at most (limits.body_bytes)\r\n",
 	} {
 		if got := r.exchange(t, text); got != want {

@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrongport"
 )
 
 // Options say what a Server serves, and within which limits. All fields but Clock are required.
@@ -58,6 +59,7 @@ type Server struct {
 	metrics  *metrics
 	started  time.Time
 	ids      atomic.Int64
+	teller   wrongport.Teller
 
 	ctx    context.Context // of commands; ended by Cut
 	cancel context.CancelFunc

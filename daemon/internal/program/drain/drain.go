@@ -12,7 +12,6 @@ package drain
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -60,11 +59,16 @@ type connKey struct{}
 
 // tracked returns the connection from Listener under c, which TLS may have wrapped.
 func tracked(c net.Conn) *conn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
+	for {
+		if own, ok := c.(*conn); ok {
+			return own
+		}
+		over, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = over.NetConn()
 	}
-	own, _ := c.(*conn)
-	return own
 }
 
 // Listener registers l and its connections with d. The server must serve on the returned

@@ -5,7 +5,6 @@ package httpserver
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +46,7 @@ type Server struct {
 	handed    bool // by systemd, which opened them
 	http      *http.Server
 	drain     *drain.Drainer
+	redis     string // where clients of Redis are served
 	broken    chan error
 	serving   sync.WaitGroup
 }
@@ -98,6 +98,10 @@ func (s *Server) Handle(h Handling) {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 	}
+	s.redis = h.Redis
+	if s.opt.Certificate != nil {
+		s.http.Protocols = wrongport.Inside()
+	}
 	s.drain = drain.New(s.http)
 	of := s.http.ConnContext
 	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return gather.Context(of(ctx, c), c) }
@@ -143,7 +147,7 @@ func (s *Server) Serve() {
 		s.serving.Go(func() {
 			inner := l
 			if s.opt.Certificate != nil {
-				inner = tls.NewListener(l, s.opt.Certificate.Config())
+				inner = wrongport.Encrypted(l, s.opt.Certificate.Config(), s.redis)
 			}
 			if err := s.drain.Served(s.http.Serve(inner)); err != nil {
 				s.broken <- fmt.Errorf("serve %s: %w", l.Addr(), err)

@@ -1,5 +1,6 @@
 // Package wrongport tells callers that speak another protocol than a port of HTTP about their
-// mistake: those that speak plain HTTP to a port of TLS, and clients of Redis.
+// mistake: those that speak plain HTTP to a port of TLS, TLS to a port without, and clients of
+// Redis, by TLS or not. A port for these clients tells callers of HTTP by its Teller.
 //
 // net/http does the first too, but closes the connection at once. The system then answers the data
 // that the caller is still sending with a reset, which can overtake the answer, and the caller
@@ -10,9 +11,11 @@ package wrongport
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -25,31 +28,60 @@ const (
 	// maxLingering is how many connections wait like this at a time; others are closed at once.
 	maxLingering = 64
 
-	text = "This port speaks TLS, and the request came without: call it by https:// (HTTPS).\n"
+	// firstBytes is how much of what a caller sends first is looked at.
+	firstBytes = 512
+
+	handshake = 0x16 // the first byte of TLS
+
+	text   = "This port speaks TLS, and the request came without: call it by https:// (HTTPS).\n"
+	noTLS  = "This port speaks HTTP without TLS, and the caller began with TLS: call it by http://.\n"
+	speaks = "-ERR this port speaks HTTP"
 )
 
 // errTold ends a connection whose caller got the hint.
 var errTold = errors.New("a caller of another protocol")
 
-var answer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n" +
-	"Connection: close\r\nContent-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text)
+// BadRequest is an answer of HTTP/1.1 that says what is wrong, after which the connection ends.
+func BadRequest(text string) []byte {
+	return []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+		"Connection: close\r\nContent-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text)
+}
 
-// Listener examines the first byte of each connection of l, on which TLS will be put if encrypted
-// says so. redis says where clients of Redis are served, "": nowhere. It reads nothing before its
-// user reads.
+// Listener examines the first bytes of each connection of l, on which TLS will be put if encrypted
+// says so, by Encrypted. redis says where clients of Redis are served, "": nowhere. It reads
+// nothing before its user reads.
 func Listener(l net.Listener, encrypted bool, redis string) net.Listener {
-	text := "-ERR this port speaks HTTP, and no port of this daemon speaks RESP\r\n"
-	if redis != "" {
-		text = "-ERR this port speaks HTTP; clients of Redis are served at " + redis + "\r\n"
+	return &listener{Listener: l, encrypted: encrypted, toRedis: toRedis(redis)}
+}
+
+// Encrypted puts TLS on the connections of l, and examines what is in it. A server of package http
+// that serves them must have the Protocols of Inside: it does not see the TLS, whose handshake is
+// done as it reads, so HTTP/2 is told by its preface.
+func Encrypted(l net.Listener, config *tls.Config, redis string) net.Listener {
+	return &listener{Listener: l, inside: config, toRedis: toRedis(redis)}
+}
+
+// Inside are the protocols of a server on a listener of Encrypted.
+func Inside() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+func toRedis(at string) []byte {
+	if at == "" {
+		return []byte(speaks + ", and no port of this daemon speaks RESP\r\n")
 	}
-	return &listener{Listener: l, encrypted: encrypted, toRedis: []byte(text)}
+	return []byte(speaks + "; clients of Redis are served at " + at + "\r\n")
 }
 
 type listener struct {
 	net.Listener
-	encrypted bool
+	encrypted bool        // TLS will be put on it
+	inside    *tls.Config // TLS is put on it; nil: not here
 	toRedis   []byte
-	lingering atomic.Int32
+	teller    Teller
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -57,34 +89,69 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, l: l}, nil
+	own := &conn{Conn: c, under: c, l: l}
+	if l.inside != nil {
+		own.Conn = tls.Server(c, l.inside)
+	}
+	return own, nil
 }
 
 type conn struct {
-	net.Conn
-	l     *listener
-	begun bool // something was read
+	net.Conn          // with TLS, if it is put on here
+	under    net.Conn // without
+	l        *listener
+	begun    bool   // something was read
+	told     bool   // that this is the wrong port
+	first    []byte // of what was read, and not yet given to the reader
 }
 
 // NetConn returns the connection under c.
-func (c *conn) NetConn() net.Conn { return c.Conn }
+func (c *conn) NetConn() net.Conn { return c.under }
 
 // Read is called by only one goroutine at a time, as packages tls and http guarantee.
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n == 0 || c.begun {
-		return n, err
+	switch {
+	case c.told:
+		return 0, errTold
+	case len(c.first) > 0:
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	case c.begun || len(p) == 0:
+		return c.Conn.Read(p)
+	}
+	first := p
+	if len(p) < firstBytes { // http looks for the preface of HTTP/2 alone
+		first = make([]byte, firstBytes)
+	}
+	n, err := c.Conn.Read(first)
+	if n == 0 {
+		return 0, err
 	}
 	c.begun = true
-	switch {
-	case p[0] == '*', inline(p[:n]): // a command of Redis; neither HTTP nor TLS begins so
-		c.tell(c.l.toRedis)
-	case c.l.encrypted && isMethod(p[0]):
-		c.tell(answer)
-	default:
-		return n, err
+	if text := c.wrong(first[:n]); text != nil {
+		c.l.teller.Tell(c, text)
+		c.told = true
+		return 0, errTold
 	}
-	return 0, errTold
+	if len(p) < firstBytes {
+		given := copy(p, first[:n])
+		c.first, n = first[given:n], given
+	}
+	return n, err
+}
+
+// wrong returns what the caller is told whose first bytes these are; nil: they are of the protocol.
+func (c *conn) wrong(first []byte) []byte {
+	switch {
+	case first[0] == '*', inline(first): // a command of Redis; neither HTTP nor TLS begins so
+		return c.l.toRedis
+	case c.l.encrypted && isMethod(first[0]):
+		return BadRequest(text)
+	case !c.l.encrypted && first[0] == handshake:
+		return BadRequest(noTLS)
+	}
+	return nil
 }
 
 // inline reports whether the first bytes of a connection are a command of Redis that somebody has
@@ -96,7 +163,13 @@ func inline(first []byte) bool {
 		return false
 	}
 	words := bytes.Fields(line)
-	return len(words) == 1 || words[1][0] != '/' && !bytes.Contains(line, []byte(" HTTP/"))
+	return len(words) == 1 || words[1][0] != '/' && !IsRequest(line)
+}
+
+// IsRequest reports whether the first line of a text is a request line of HTTP.
+func IsRequest(text []byte) bool {
+	line, _, _ := bytes.Cut(text, []byte{'\n'})
+	return bytes.Contains(line, []byte(" HTTP/"))
 }
 
 func isLetter(b byte) bool { return 'A' <= b&^0x20 && b&^0x20 <= 'Z' }
@@ -105,15 +178,21 @@ func isLetter(b byte) bool { return 'A' <= b&^0x20 && b&^0x20 <= 'Z' }
 // which is below 32.
 func isMethod(b byte) bool { return 'A' <= b && b <= 'Z' }
 
-func (c *conn) tell(text []byte) {
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(linger)) // the first bytes of a connection need no waiting
-	if _, err := c.Conn.Write(text); err != nil || c.CloseWrite() != nil {
+// Teller tells callers that they are wrong, so that they can read it. It is safe for concurrent use.
+type Teller struct{ lingering atomic.Int32 }
+
+// Tell sends text, ends the sending half of c, and reads for a moment what the caller still sends.
+// The caller closes c.
+func (t *Teller) Tell(c net.Conn, text []byte) {
+	_ = c.SetWriteDeadline(time.Now().Add(linger)) // the first bytes of a connection need no waiting
+	half, ok := c.(interface{ CloseWrite() error })
+	if _, err := c.Write(text); err != nil || !ok || half.CloseWrite() != nil {
 		return
 	}
-	if c.l.lingering.Add(1) <= maxLingering && c.Conn.SetReadDeadline(time.Now().Add(linger)) == nil {
-		_, _ = io.Copy(io.Discard, c.Conn)
+	if t.lingering.Add(1) <= maxLingering && c.SetReadDeadline(time.Now().Add(linger)) == nil {
+		_, _ = io.Copy(io.Discard, c)
 	}
-	c.l.lingering.Add(-1)
+	t.lingering.Add(-1)
 }
 
 // ReadFrom lets the system send a file without copying it to this process.

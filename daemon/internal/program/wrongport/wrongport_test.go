@@ -38,10 +38,11 @@ func served(t *testing.T) (addr string, trusting *tls.Config) {
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
-	}), ReadHeaderTimeout: time.Minute}
+	}), ReadHeaderTimeout: time.Minute, Protocols: Inside()}
 	done := make(chan error, 1)
 	go func() {
-		done <- server.Serve(tls.NewListener(Listener(l, true, "127.0.0.1:6380"), &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}))
+		config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		done <- server.Serve(Encrypted(Listener(l, true, "127.0.0.1:6380"), config, "127.0.0.1:6380"))
 	}()
 	t.Cleanup(func() {
 		server.Close()
@@ -78,15 +79,31 @@ func TestPlainRequests(t *testing.T) {
 
 func TestRequestsByTLS(t *testing.T) {
 	addr, trusting := served(t)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Post("https://"+addr, "text/plain", strings.NewReader("as it is"))
+	for _, version := range []int{1, 2} {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting.Clone(), ForceAttemptHTTP2: version == 2}}
+		defer client.CloseIdleConnections()
+		resp, err := client.Post("https://"+addr, "text/plain", strings.NewReader("as it is"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if said, err := io.ReadAll(resp.Body); err != nil || string(said) != "as it is" || resp.ProtoMajor != version {
+			t.Fatalf("HTTP/%d: %s %q %v", version, resp.Proto, said, err)
+		}
+	}
+	// A request may come in pieces, of which the first is shorter than the preface of HTTP/2.
+	c, err := tls.Dial("tcp", addr, trusting)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	if said, err := io.ReadAll(resp.Body); err != nil || string(said) != "as it is" {
-		t.Fatalf("%q %v", said, err)
+	defer c.Close()
+	for _, part := range []string{"P", "OST / HTTP/1.1\r\nHost: x\r\nConnec", "tion: close\r\nContent-Length: 2\r\n\r\nh", "i"} {
+		if _, err := io.WriteString(c, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(said), "\r\n\r\nhi") {
+		t.Errorf("in pieces: %q, %v", said, err)
 	}
 }
 
@@ -109,7 +126,7 @@ func TestGarbage(t *testing.T) {
 // A client of Redis is told in its protocol where to go, on a port with TLS and on one without.
 func TestClientsOfRedis(t *testing.T) {
 	const at = "127.0.0.1:6380"
-	encrypted, _ := served(t)
+	encrypted, trusting := served(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -121,9 +138,14 @@ func TestClientsOfRedis(t *testing.T) {
 		server.Close()
 		<-done
 	})
-	for _, addr := range []string{encrypted, l.Addr().String()} {
+	plain := func(addr string) func() (net.Conn, error) {
+		return func() (net.Conn, error) { return net.Dial("tcp", addr) }
+	}
+	for _, dial := range []func() (net.Conn, error){
+		plain(encrypted), plain(l.Addr().String()), func() (net.Conn, error) { return tls.Dial("tcp", encrypted, trusting) },
+	} {
 		for _, command := range []string{"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", "PING\r\n", "bf.add uri https://example.com/\n", "GET key\r\n"} {
-			c, err := net.Dial("tcp", addr)
+			c, err := dial()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,12 +172,12 @@ func TestClientsOfRedis(t *testing.T) {
 		}
 		c.Close()
 	}
-	plain, err := http.Get("http://" + l.Addr().String() + "/")
+	answer, err := http.Get("http://" + l.Addr().String() + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain.Body.Close()
-	if plain.StatusCode != http.StatusNotFound {
-		t.Errorf("HTTP: %s", plain.Status)
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusNotFound {
+		t.Errorf("HTTP: %s", answer.Status)
 	}
 }
