@@ -1,12 +1,16 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 )
 
 // moody is a site of a page with links to others, whose robots.txt or whole server can be away.
@@ -156,4 +160,67 @@ func resumed(t *testing.T, dir string, retry bool) Progress {
 		t.Error(err)
 	}
 	return p
+}
+
+// What is not to be had now is never final. Each reason that a fetch can fail with has its place here.
+func TestNotNowIsNotNever(t *testing.T) {
+	t.Parallel()
+	const (
+		away  = "away"  // of the host: no attempt, its URIs stay
+		later = "later" // an attempt, with others to come
+		never = "never"
+		ends  = "ends" // the crawl stops: it is of this machine
+	)
+	places := map[string][]fetch.Reason{
+		away: {fetch.Connect, fetch.TimeoutConnect, fetch.DNS},
+		later: {fetch.RefusedProxy, fetch.ConnectionLost, fetch.TimeoutRead, fetch.Timeout, fetch.TooSlow, fetch.BadResponse, fetch.Incomplete,
+			fetch.Proxy, fetch.ProxyTarget, fetch.Status, fetch.Canceled},
+		never: {fetch.BadURI, fetch.BadRequest, fetch.RefusedAddress, fetch.RefusedPort, fetch.DNSNotFound, fetch.TLS, fetch.TLSExpired, fetch.TLSHostname,
+			fetch.TLSUnknownAuthority, fetch.TooLarge, fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect, fetch.BadEncoding},
+		ends: {fetch.Storage},
+	}
+	want := map[fetch.Reason]string{}
+	for place, reasons := range places {
+		for _, r := range reasons {
+			want[r] = place
+		}
+	}
+	c, err := Begin(t.Context(), t.TempDir(), setting("http://a.example/", 1, 1), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	lease := &frontier.Lease{}
+	lease.URI, lease.Host = "http://a.example/", "a.example"
+	place := func(err error) string {
+		if c.unreached(lease, err) != nil {
+			return away
+		}
+		switch r, err := c.failed(lease, err); {
+		case err != nil:
+			return ends
+		case r.Failure.Permanent:
+			return never
+		case r.Failure.After <= 0:
+			t.Errorf("%v: tried again at once", err)
+		}
+		return later
+	}
+	for _, m := range fetch.Reasons() {
+		if got := place(&fetch.Error{Reason: m.Reason, Permanent: m.Permanent, URI: lease.URI}); got != want[m.Reason] {
+			t.Errorf("%s: got %q, want %q", m.Reason, got, want[m.Reason])
+		}
+		redirected := want[m.Reason]
+		if redirected == away { // of another host, to which a redirect led
+			redirected = later
+		}
+		if got := place(&fetch.Error{Reason: m.Reason, Permanent: m.Permanent, URI: "http://b.example/"}); got != redirected {
+			t.Errorf("%s of another host: got %q, want %q", m.Reason, got, redirected)
+		}
+	}
+	for host, want := range map[string]string{"a.example": away, "b.example": later} {
+		if got := place(&unavailable{host: host, err: errors.New("status 503")}); got != want {
+			t.Errorf("robots.txt of %s: got %q, want %q", host, got, want)
+		}
+	}
 }

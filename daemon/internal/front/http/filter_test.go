@@ -90,6 +90,27 @@ func TestLines(t *testing.T) {
 	apitest.WantBody(t, r.Post("/api/v1/filter?filter_typeid=1", "", "Content-Type", "text/plain"), "")
 }
 
+// Text that is hardly a list of items is taken as it is, and its sender is told.
+func TestOddLinesAreTold(t *testing.T) {
+	r := apitest.New(t)
+	for body, want := range map[string]string{
+		"<?xml version=\"1.0\"?>\n<urlset>\n": "the body looks like a sitemap (XML): each of its lines is taken for an item; `urifilter filter --as sitemap FILE` takes the items out of it",
+		"ä\x01,url\r\n1,http://a/\r\n":        "the body looks like a table (CSV) with the columns ??, url: each of its lines is taken for an item; `urifilter filter --as csv:url FILE` takes the items out of it",
+		"http://a/\rhttp://b/\r":              "the body looks like text whose lines end in CR alone: each of its lines is taken for an item; `tr '\\r' '\\n' < FILE | urifilter ...` reads it line by line",
+		"http://a/\nhttp://b/\n":              "",
+		"":                                    "",
+	} {
+		for _, path := range []string{"filter", "check"} {
+			if a := r.Post("/api/v1/"+path+"?filter=uri", body, "Content-Type", "text/plain"); a.Status != http.StatusOK || a.Header.Get("Urifilter-Warning") != want {
+				t.Errorf("%s of %q: got %d, %q; want %q", path, body, a.Status, a.Header.Get("Urifilter-Warning"), want)
+			}
+		}
+	}
+	if a := r.Post("/api/v1/filter?filter=uri", "[\"http://a/\"]\n", "Content-Type", "application/x-ndjson"); a.Status != http.StatusOK || a.Header.Get("Urifilter-Warning") != "" {
+		t.Errorf("NDJSON: got %d, %q", a.Status, a.Header.Get("Urifilter-Warning"))
+	}
+}
+
 func TestGzipBodies(t *testing.T) {
 	r := apitest.New(t)
 	for i, coding := range []string{"gzip", "x-gzip", "GZIP"} { // the third finds a pooled reader

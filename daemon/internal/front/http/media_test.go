@@ -44,7 +44,7 @@ func TestLinesAreText(t *testing.T) {
 		for way, source := range map[string]io.Reader{
 			"at once": strings.NewReader(text), "by bytes": iotest.OneByteReader(strings.NewReader(text)), "with its end": iotest.DataErrReader(strings.NewReader(text)),
 		} {
-			got, err := io.ReadAll(linesOf(source))
+			got, err := io.ReadAll(linesOf(source, nil))
 			var bad *problem.Error
 			switch {
 			case want == "" && (err != nil || string(got) != text):

@@ -112,16 +112,16 @@ func (c *call) streamQuery(j judgement) (skips bool, err error) {
 
 func (st *stream) run() error {
 	c := st.c
-	format := items.Lines
+	format, odd := items.Lines, c.warnOdd
 	if st.media == mediaNDJSON {
-		format = items.NDJSON
+		format, odd = items.NDJSON, nil
 	}
 	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes, Skip: st.skips}
 	block := int64(streamBlock)
 	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
 		block = min(block, n+1) // 1: room to see the end in the same read
 	}
-	lines := items.NewReader(linesOf(&c.body), format, limits, int(block))
+	lines := items.NewReader(linesOf(&c.body, odd), format, limits, int(block))
 	lines.Grow = func(more int) error { // for a line longer than a block
 		if !c.hold(int64(more)) {
 			return c.overloaded()

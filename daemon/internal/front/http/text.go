@@ -3,17 +3,20 @@ package http
 import (
 	"bytes"
 	"io"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/sniff"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
 // linesOf is a stream of lines whose first bytes are checked: otherwise the lines of a packed or
-// binary file would be remembered forever as items.
-func linesOf(src io.Reader) io.Reader { return &textReader{src: src} }
+// binary file would be remembered forever as items. It calls odd, if that is not nil, before the first lines of
+// text that hardly holds an item a line.
+func linesOf(src io.Reader, odd func(*sniff.Odd)) io.Reader { return &textReader{src: src, odd: odd} }
 
 type textReader struct {
 	src    io.Reader
+	odd    func(*sniff.Odd)
 	looked bool
 }
 
@@ -31,7 +34,28 @@ func (t *textReader) Read(p []byte) (n int, err error) {
 	if bad := notText(p[:n]); bad != nil {
 		return 0, bad
 	}
+	if t.odd != nil {
+		if odd := sniff.LookOdd(p[:n]); odd != nil {
+			t.odd(odd)
+		}
+	}
 	return n, err
+}
+
+// headerWarning is for a body that was taken as it is, but is hardly what its sender means.
+const headerWarning = "Urifilter-Warning"
+
+func (c *call) warnOdd(odd *sniff.Odd) {
+	hint := odd.Hint
+	if odd.As != "" {
+		hint = "`urifilter filter --as " + odd.As + " FILE` takes the items out of it"
+	}
+	c.w.Header().Set(headerWarning, strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, "the body looks like "+odd.What+": each of its lines is taken for an item; "+hint))
 }
 
 func notText(first []byte) error {
