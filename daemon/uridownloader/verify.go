@@ -30,8 +30,9 @@ func newVerifyCommand() *cobra.Command {
 		Short: "Check that what is stored is what was downloaded",
 		Long: `Read every body and compare it with the SHA-256 that was stored with it; with the
 store on this machine, also check each page of its database. With --crawl the pages of
-a crawl are compared with its index, and its database is checked. Nothing is changed,
-and the program whose data it is may run meanwhile.
+a crawl are compared with its index, the records of its WARC files with their digests,
+and its database is checked. Nothing is changed, and the program whose data it is may
+run meanwhile.
 
 It exits with 0 when all is sound, and with 1 when there is damage. With --json each
 damage is a line, and so is the summary, which is the last.`,

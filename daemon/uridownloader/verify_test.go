@@ -23,7 +23,7 @@ func TestVerify(t *testing.T) {
 	p.settled("j", 1)
 	data := filepath.Join(p.dir, "data")
 	crawled := filepath.Join(t.TempDir(), "out")
-	if code, _, errOut := runIn(t, "crawl", site.URL+"/", "--allow-private", "--delay", "0", "--max-pages", "2", "--out", crawled); code != 0 {
+	if code, _, errOut := runIn(t, "crawl", site.URL+"/", "--allow-private", "--delay", "0", "--max-pages", "2", "--warc", "--out", crawled); code != 0 {
 		t.Fatal(errOut)
 	}
 	for _, c := range []struct {
@@ -33,6 +33,7 @@ func TestVerify(t *testing.T) {
 	}{
 		{[]string{"--data-dir", data}, filepath.Join(data, "store", "bodies", "*", "*"), "job j, task"},
 		{[]string{"--crawl", crawled}, filepath.Join(crawled, "pages", "*", "b*"), site.URL + "/b"},
+		{[]string{"--crawl", crawled}, filepath.Join(crawled, "warc", "*"), "crawl-00000.warc.gz: record at byte 0: "},
 	} {
 		args := append([]string{"verify"}, c.of...)
 		if code, out, errOut := runIn(t, args...); code != 0 || !strings.Contains(out, "sound") {
@@ -54,6 +55,10 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s%s", args, code, out, errOut)
 		}
 		code, out, _ := runIn(t, append(args, "--json")...)
+		text[100] ^= 1 // for the next
+		if err := os.WriteFile(files[0], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		var summary struct {
 			Event   string

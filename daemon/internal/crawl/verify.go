@@ -14,21 +14,31 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/pages"
+	"github.com/cr-clawer/urifilter/daemon/internal/crawl/warc"
 )
 
-// Verify checks the folder of a crawl, which may be running: its database, and each page against the
-// digest in the index. It calls found for all that is damaged, with the URI of a page or "", and
+// Verify checks the folder of a crawl, which may be running: its database, each page against the digest in the
+// index, and each record of the WARC files against its own. It calls found for all that is damaged, with the URI of a page or "", and
 // checked with the length of each page. It returns an error if it could not go on.
 func Verify(ctx context.Context, dir string, found func(uri, fault string), checked func(bytes int64)) error {
 	if !frontier.Exists(dir) {
 		return &NoneError{dir}
 	}
-	faults, err := frontier.Faults(ctx, dir)
+	faults, outputs, err := frontier.Inspect(ctx, dir)
 	if err != nil {
 		return err
 	}
 	for _, fault := range faults {
 		found("", "database: "+fault)
+	}
+	if committed := outputs[archiveDir]; committed != "" {
+		var to warc.Position
+		if err := json.Unmarshal([]byte(committed), &to); err != nil {
+			return err
+		}
+		if err := warc.Verify(ctx, filepath.Join(dir, archiveDir), to, warc.Options{}, func(fault string) { found("", fault) }, checked); err != nil {
+			return err
+		}
 	}
 	index, err := os.Open(filepath.Join(dir, IndexFile))
 	if err != nil {

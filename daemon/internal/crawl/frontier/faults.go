@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,15 +24,16 @@ func Remove(dir string) error {
 	return errors.Join(errs...)
 }
 
-// Faults returns what is wrong with the database of a crawl, which may be running.
-func Faults(ctx context.Context, dir string) (faults []string, err error) {
+// Inspect returns what is wrong with the database of a crawl, which may be running, and the committed state of
+// each output.
+func Inspect(ctx context.Context, dir string) (faults []string, outputs map[string]string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db, err := connect(filepath.Join(dir, databaseName), 1, "query_only(1)")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	rows, err := db.QueryContext(ctx, "PRAGMA integrity_check(100)")
@@ -49,9 +51,19 @@ func Faults(ctx context.Context, dir string) (faults []string, err error) {
 			return nil
 		})
 	}
+	var s state
+	if err == nil {
+		var text []byte
+		if err = db.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'state'").Scan(&text); err == nil {
+			err = json.Unmarshal(text, &s)
+		}
+		if errors.Is(err, sql.ErrNoRows) { // nothing was committed yet
+			err = nil
+		}
+	}
 	const corrupt, notADatabase = 11, 26
 	if e := (*sqlite3.Error)(nil); errors.As(err, &e) && (e.Code()&0xff == corrupt || e.Code()&0xff == notADatabase) {
-		return append(faults, err.Error()), nil
+		return append(faults, err.Error()), nil, nil
 	}
-	return faults, err
+	return faults, s.Outputs, err
 }

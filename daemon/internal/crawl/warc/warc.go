@@ -1,9 +1,10 @@
 // Package warc writes fetched pages as WARC 1.1 (ISO 28500:2017), the format of web archives: files of
 // records, each a separate gzip member, so that readers find one by its offset. It appends, and can be
-// cut back to what its caller has committed. It reads nothing back, and does not look for duplicates.
+// cut back to what its caller has committed. Verify reads the files back; nothing looks for duplicates.
 package warc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +32,14 @@ type Options struct {
 	Now    func() time.Time
 }
 
+func (o Options) complete() Options {
+	o.Prefix, o.Size = cmp.Or(o.Prefix, "crawl"), cmp.Or(o.Size, 1<<30)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
 // Writer appends records to the files of one folder. Its methods may be called by several goroutines.
 type Writer struct {
 	dir string
@@ -47,15 +56,7 @@ type Writer struct {
 // is missing. It cuts off what follows the position: records of uncommitted pages, and incomplete
 // records. Files that end before the position are an error: they have lost committed records.
 func Open(dir string, at Position, o Options) (*Writer, error) {
-	if o.Prefix == "" {
-		o.Prefix = "crawl"
-	}
-	if o.Size == 0 {
-		o.Size = 1 << 30
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	o = o.complete()
 	w := &Writer{dir: dir, o: o, at: at}
 	if err := o.FS.MkdirAll("warc-mkdir", dir); err != nil {
 		return nil, fmt.Errorf("warc: %w", err)

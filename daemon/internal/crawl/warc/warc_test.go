@@ -296,3 +296,60 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestVerify: what was written is sound, and after any damage it is not; what follows the position is not looked at.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	dir, o := t.TempDir(), Options{Size: 2000}
+	w := open(t, dir, Position{}, o)
+	var at Position
+	for i := range 6 {
+		_, at = add(t, w, page(i, 40_000))
+	}
+	verify := func() (faults []string, blocks int64) {
+		t.Helper()
+		if err := Verify(t.Context(), dir, at, o, func(fault string) { faults = append(faults, fault) }, func(int64) { blocks++ }); err != nil {
+			t.Fatal(err)
+		}
+		return faults, blocks
+	}
+	if faults, blocks := verify(); faults != nil || blocks != int64(12+at.File+1) || at.File < 1 {
+		t.Fatalf("%q, %d blocks up to %+v", faults, blocks, at)
+	}
+	last := w.name(at.File)
+	for name, damage := range map[string]func(text []byte) (string, []byte){
+		"a record too many":       func(text []byte) (string, []byte) { return "", append(text, text[:100]...) },
+		"the last record cut":     func(text []byte) (string, []byte) { return "unexpected EOF", text[:len(text)-1] },
+		"nothing left":            func([]byte) (string, []byte) { return "record at byte 0: unexpected EOF", nil },
+		"another record, as long": func(text []byte) (string, []byte) { text[len(text)/2] ^= 4; return "record at byte ", text },
+	} {
+		text, err := os.ReadFile(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, damaged := damage(slices.Clone(text))
+		if err := os.WriteFile(last, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if faults, _ := verify(); (want == "") != (len(faults) == 0) || want != "" && (len(faults) != 1 || !strings.Contains(faults[0], want)) {
+			t.Errorf("%s: got %q, want %q", name, faults, want)
+		}
+		if err := os.WriteFile(last, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Whole records of an earlier file are missing, then the file.
+	records := readAll(t, w.name(0))
+	if err := os.Truncate(w.name(0), records[1].offset); err != nil {
+		t.Fatal(err)
+	}
+	if faults, _ := verify(); len(faults) != 1 || !strings.Contains(faults[0], "written up to 2000") {
+		t.Errorf("%q", faults)
+	}
+	if err := os.Remove(w.name(0)); err != nil {
+		t.Fatal(err)
+	}
+	if faults, _ := verify(); len(faults) != 1 || !strings.Contains(faults[0], "no such file") {
+		t.Errorf("%q", faults)
+	}
+}
