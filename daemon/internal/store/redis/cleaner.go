@@ -7,6 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
 // tombWait is how long the daemons may take to see that a filter was dropped. After that they use
@@ -97,7 +98,7 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]sighting, now ti
 			continue
 		case !dropped: // if its creator lives after all, it finds that it may not register
 			delete(since, tomb)
-			err = s.servers.Admin.HSet(ctx, registry.TombstonesKey, tomb, registry.Dropped).Err()
+			err = servers.Always(ctx, s.servers.Admin, "hset", registry.TombstonesKey, tomb, registry.Dropped).Err()
 		default:
 			err = s.registry.Clean(ctx, tomb, value)
 		}

@@ -89,7 +89,7 @@ func (s *Store) make(ctx context.Context, e registry.Entry, fill func(f base.Fil
 		return nil, err
 	}
 	undo := func(err error) (engine.Set, error) {
-		return nil, errors.Join(err, s.registry.Unmake(context.WithoutCancel(ctx), e), base.Close(f))
+		return nil, errors.Join(f.Base().EngineError(ctx, err), s.registry.Unmake(context.WithoutCancel(ctx), e), base.Close(f))
 	}
 	tomb, err := s.registry.BeginMaking(ctx, e)
 	if err != nil {

@@ -64,9 +64,11 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	}
 	standalone := func(t *testing.T, mirror uint64) func(*testing.T) storetest.Opener {
 		server := redistest.Start(t, "--databases", "1000")
+		server.CLI(documentedUser(t)...)
 		var tests atomic.Int64
 		return func(*testing.T) storetest.Opener {
 			c := config(server.Addr)
+			c.Username, c.Password = "documented", "secret"
 			c.DB = int(tests.Add(1)) // not shared
 			c.MirrorBytes = mirror
 			return opener(c)
@@ -86,6 +88,25 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 			}
 		})
 	}
+}
+
+// documentedUser is the command that makes a user who may what docs/redis.md asks for.
+func documentedUser(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "A user with an ACL needs `~urifilter:*` and the commands ")
+	list, _, ok := strings.Cut(list, ", with `redis.replicas`")
+	if !ok {
+		t.Fatal("docs/redis.md lists no commands")
+	}
+	user := []string{"acl", "setuser", "documented", "on", ">secret", "~urifilter:*", "+select"}
+	for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+		user = append(user, "+"+strings.ToLower(name))
+	}
+	return user
 }
 
 var uri = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 3_000_000, ErrorRate: 1e-4, OnFull: "warn"}}

@@ -154,7 +154,7 @@ func (k *Common) EngineError(ctx context.Context, err error) error {
 	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):
 		return err
 	case strings.HasPrefix(err.Error(), "OOM"):
-		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory)", engine.ErrNoSpace, err)
+		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory), or drop a filter, which needs none", engine.ErrNoSpace, err)
 	case strings.HasPrefix(err.Error(), "WRONGTYPE"):
 		return fmt.Errorf("%w: %w", engine.ErrUnavailable, registry.Foreign("urifilter:{"+fmt.Sprint(k.Spec.ID)+"-"+k.Spec.Name+":...}"))
 	case errors.Is(err, insync.ErrLost), errors.Is(err, ErrOther):

@@ -178,9 +178,9 @@ func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, mi
 // questions returns those about the items of which the mirror lacks bits, grouped by stripe.
 func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint8, op string) []question {
 	order, total := l.inOrder(keys, missing)
-	size := 3 // an argument of a bit: get u1 OFFSET, set u1 OFFSET 1
+	command, size := "bitfield_ro", 3 // an argument of a bit: get u1 OFFSET, set u1 OFFSET 1
 	if op == "set" {
-		size = 4
+		command, size = "bitfield", 4
 	}
 	args := make([]any, 0, 5*len(order)+size*total)
 	questions := make([]question, 0, len(order)/together+min(len(order), len(l.keys)))
@@ -188,7 +188,7 @@ func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint
 		stripe := order[from].stripe
 		questions = append(questions, question{})
 		q, start := &questions[len(questions)-1], len(args)
-		args = append(args, "bitfield", l.boxedKeys[stripe], "get", "i64", 0)
+		args = append(args, command, l.boxedKeys[stripe], "get", "i64", 0)
 		for ; from < len(order) && order[from].stripe == stripe && q.n < together; from++ {
 			i := order[from].index
 			_, places := l.header.Place(keys[i])

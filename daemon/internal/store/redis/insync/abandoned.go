@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -26,7 +27,7 @@ func (b *Barrier) abandon(ctx context.Context, daemons []string) error {
 	}
 	_, err := b.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, id := range daemons {
-			p.Set(ctx, abandonedPrefix+id, "1", abandonedTTL)
+			servers.Always(ctx, p, "set", abandonedPrefix+id, "1", "px", abandonedTTL.Milliseconds())
 		}
 		return nil
 	})

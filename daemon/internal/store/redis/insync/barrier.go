@@ -47,7 +47,7 @@ func NewBarrier(state *State, servers *servers.Servers, members *members.Members
 
 // renew replaces the incarnation with ARGV[2] if it is ARGV[1] or missing, and returns the
 // incarnation after that.
-var renew = redis.NewScript(`
+var renew = redis.NewScript(servers.AllowFull + `
 local now = redis.call('GET', KEYS[1])
 if not now or now == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) return ARGV[2] end
 return now
@@ -132,7 +132,7 @@ func (b *Barrier) Together(ctx context.Context, step, in string) error {
 		if len(given) > 0 {
 			// Others, including daemons that are started later, need not wait for them either.
 			for _, key := range []string{Stopped + in, Resynced + in} {
-				if err := b.servers.Admin.SAdd(ctx, key, boxed(given)...).Err(); err != nil {
+				if err := servers.Always(ctx, b.servers.Admin, "sadd", key, boxed(given)...).Err(); err != nil {
 					return err
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
 // A flush keeps the run id of a server, so it may go unnoticed while daemons resync: an operator flushes
@@ -34,7 +35,7 @@ func (b *Barrier) LeaveMarkers(ctx context.Context) (*Markers, error) {
 	}
 	_, err = b.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
-			p.Set(ctx, key, "1", members.AnnouncedTTL)
+			servers.Always(ctx, p, "set", key, "1", "px", members.AnnouncedTTL.Milliseconds())
 		}
 		return nil
 	})

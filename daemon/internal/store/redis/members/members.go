@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
 const (
@@ -56,7 +57,7 @@ func selfName() string {
 func (m *Members) Beat(ctx context.Context) error {
 	var members *redis.MapStringStringCmd
 	_, err := m.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, membersKey, m.Self, m.heartbeat())
+		servers.Always(ctx, p, "hset", membersKey, m.Self, m.heartbeat())
 		members = p.HGetAll(ctx, membersKey)
 		return nil
 	})
@@ -74,7 +75,7 @@ func (m *Members) Beat(ctx context.Context) error {
 			p.HDel(ctx, followedKey, stale...)
 		}
 		for _, id := range fallen {
-			p.HSet(ctx, membersKey, id, killed)
+			servers.Always(ctx, p, "hset", membersKey, id, killed)
 		}
 		return nil
 	})
@@ -88,7 +89,7 @@ func (m *Members) Beat(ctx context.Context) error {
 func (m *Members) Announce(ctx context.Context, keys ...string) error {
 	_, err := m.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
-			p.SAdd(ctx, key, m.Self)
+			servers.Always(ctx, p, "sadd", key, m.Self)
 			p.Expire(ctx, key, AnnouncedTTL)
 		}
 		return nil
@@ -101,7 +102,7 @@ func (m *Members) Announce(ctx context.Context, keys ...string) error {
 
 // NoteFollowed leaves the version of the registry that this daemon serves.
 func (m *Members) NoteFollowed(ctx context.Context, version int64) error {
-	return m.admin.HSet(ctx, followedKey, m.Self, version).Err()
+	return servers.Always(ctx, m.admin, "hset", followedKey, m.Self, version).Err()
 }
 
 // Followed is what the daemons have left by NoteFollowed.
@@ -111,7 +112,7 @@ func (m *Members) Followed(ctx context.Context) (map[string]string, error) {
 
 // SignOff says that this daemon ends, so that nobody waits for it.
 func (m *Members) SignOff(ctx context.Context) {
-	_ = m.admin.HSet(ctx, membersKey, m.Self, goodbye+m.heartbeat()).Err() // Redis may be down
+	_ = servers.Always(ctx, m.admin, "hset", membersKey, m.Self, goodbye+m.heartbeat()).Err() // Redis may be down
 	_ = m.admin.HDel(ctx, followedKey, m.Self).Err()
 }
 

@@ -2,12 +2,12 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
 // EntryOf returns the entry that the registry has for the spec of e, or e if it has none.
@@ -46,37 +46,33 @@ func (r *Registry) Supersede(ctx context.Context, old, e Entry, tomb string) (fo
 	if err != nil {
 		return e, 0, err
 	}
-	var counted *redis.IntCmd
-	err = r.change(ctx, func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error {
+	version, err = r.change(ctx, func(have, tombs map[string]string) ([]command, error) {
 		if have[e.Spec.Name] == "" {
-			return &engine.UnknownFilterError{Ref: e.Spec.Name}
+			return nil, &engine.UnknownFilterError{Ref: e.Spec.Name}
 		}
 		its, err := Decode(e.Spec.Name, have[e.Spec.Name])
 		switch found = its; {
 		case err != nil:
-			return err
+			return nil, err
 		case its.Spec != e.Spec:
-			return fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", e.Spec.Name, engine.ErrConflict)
+			return nil, fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", e.Spec.Name, engine.ErrConflict)
 		case its != old:
-			return nil
+			return nil, nil
 		case tombs[tomb] != r.self:
-			return fmt.Errorf("filter %s: %w: redis lost, or another daemon removed, what was made of it", e.Spec.Name, engine.ErrUnavailable)
+			return nil, fmt.Errorf("filter %s: %w: redis lost, or another daemon removed, what was made of it", e.Spec.Name, engine.ErrUnavailable)
 		}
 		found = e
-		return commit(func(p redis.Pipeliner) {
-			p.HSet(ctx, Key, e.Spec.Name, text, FormatField, format)
-			p.HDel(ctx, TombstonesKey, tomb)
-			p.HSet(ctx, TombstonesKey, oldTomb, Dropped)
-			counted = p.Incr(ctx, versionKey)
-		})
+		return []command{
+			{"hset", Key, e.Spec.Name, text, FormatField, format},
+			{"hdel", TombstonesKey, tomb},
+			{"hset", TombstonesKey, oldTomb, Dropped},
+			{"incr", versionKey},
+		}, nil
 	})
-	if err != nil || found != e {
-		if err == nil {
-			version, err = r.Version(ctx)
-		}
-		return found, version, err
+	if err == nil && found != e {
+		version, err = r.Version(ctx)
 	}
-	return found, counted.Val(), nil
+	return found, version, err
 }
 
 // Register puts a filter into the registry, in place of its tombstone, and returns the entry
@@ -87,47 +83,77 @@ func (r *Registry) Register(ctx context.Context, e Entry, tomb string) (Entry, e
 		return e, err
 	}
 	var found Entry
-	err = r.change(ctx, func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error {
+	_, err = r.change(ctx, func(have, tombs map[string]string) ([]command, error) {
 		if found, err = matchEntry(have, e); err != nil || found != e {
-			return err
+			return nil, err
 		}
 		if tombs[tomb] != r.self {
-			return fmt.Errorf("filter %s: %w: redis lost, or another daemon removed, what was made of it", e.Spec.Name, engine.ErrUnavailable)
+			return nil, fmt.Errorf("filter %s: %w: redis lost, or another daemon removed, what was made of it", e.Spec.Name, engine.ErrUnavailable)
 		}
-		return commit(func(p redis.Pipeliner) {
-			p.HSet(ctx, Key, e.Spec.Name, text, FormatField, format)
-			p.HDel(ctx, TombstonesKey, tomb)
-		})
+		return []command{{"hset", Key, e.Spec.Name, text, FormatField, format}, {"hdel", TombstonesKey, tomb}}, nil
 	})
 	return found, err
 }
 
-// change lets the function change look at the registry and say, by calling commit, what to
-// change if nobody else has changed the registry meanwhile.
-func (r *Registry) change(ctx context.Context, change func(have, tombs map[string]string, commit func(func(redis.Pipeliner)) error) error) (err error) {
-	for range 10 { // others may change the registry meanwhile
-		err = r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
-			have, err := tx.HGetAll(ctx, Key).Result()
-			if err != nil {
-				return err
+// command is one of Redis: its name, a key, and the rest.
+type command []any
+
+// ifSame sends commands if hashes are as they were read, in one step. MULTI would not do: a Redis at its maxmemory
+// refuses all that is queued. KEYS are the hashes, then the other keys of the commands; ARGV, for each hash, the
+// number of its fields, and each field with its value; then, for each command, the number of its words, and they.
+// It returns what the last command did, or -1.
+var ifSame = redis.NewScript(servers.AllowFull + `
+local at = 2
+for i = 1, tonumber(ARGV[1]) do
+  local n = tonumber(ARGV[at])
+  if redis.call('HLEN', KEYS[i]) ~= n then return -1 end
+  for j = at + 1, at + 2 * n, 2 do
+    if redis.call('HGET', KEYS[i], ARGV[j]) ~= ARGV[j + 1] then return -1 end
+  end
+  at = at + 2 * n + 1
+end
+local last = 0
+while at <= #ARGV do
+  local n = tonumber(ARGV[at])
+  last = redis.call(unpack(ARGV, at + 1, at + n))
+  at = at + n + 1
+end
+return last
+`)
+
+// changeHashes lets the function change look at hashes and return the commands to be sent if nobody has
+// changed the hashes meanwhile; otherwise it is asked again. It returns what the last command did; 0: there
+// was none. The hashes and the keys of the commands must be in one slot of a cluster.
+func (r *Registry) changeHashes(ctx context.Context, change func(have []map[string]string) ([]command, error), keys ...string) (last int64, err error) {
+	for range 100 {
+		have, args, all := make([]map[string]string, len(keys)), []any{len(keys)}, keys[:len(keys):len(keys)]
+		for i, key := range keys {
+			if have[i], err = r.servers.Admin.HGetAll(ctx, key).Result(); err != nil {
+				return 0, err
 			}
-			tombs, err := tx.HGetAll(ctx, TombstonesKey).Result()
-			if err != nil {
-				return err
+			args = append(args, len(have[i]))
+			for field, value := range have[i] {
+				args = append(args, field, value)
 			}
-			return change(have, tombs, func(what func(redis.Pipeliner)) error {
-				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-					what(p)
-					return nil
-				})
-				return err
-			})
-		}, Key, TombstonesKey)
-		if !errors.Is(err, redis.TxFailedErr) {
-			break
+		}
+		commands, err := change(have)
+		if err != nil || len(commands) == 0 {
+			return 0, err
+		}
+		for _, c := range commands {
+			args = append(append(args, len(c)), c...)
+			all = append(all, c[1].(string))
+		}
+		if last, err = ifSame.Run(ctx, r.servers.Admin, all, args...).Int64(); err != nil || last >= 0 {
+			return last, err
 		}
 	}
-	return err
+	return 0, fmt.Errorf("key %s: others change it all the time: %w", keys[0], engine.ErrUnavailable)
+}
+
+// change is changeHashes of the registry and its tombstones.
+func (r *Registry) change(ctx context.Context, change func(have, tombs map[string]string) ([]command, error)) (last int64, err error) {
+	return r.changeHashes(ctx, func(have []map[string]string) ([]command, error) { return change(have[0], have[1]) }, Key, TombstonesKey)
 }
 
 // Unregister takes an entry out of the registry and leaves its keys to the cleaner. It does
@@ -138,25 +164,13 @@ func (r *Registry) Unregister(ctx context.Context, e Entry) (version int64, err 
 	if err != nil {
 		return 0, err
 	}
-	var counted *redis.IntCmd
-	err = r.change(ctx, func(have, _ map[string]string, commit func(func(redis.Pipeliner)) error) error {
+	return r.change(ctx, func(have, _ map[string]string) ([]command, error) {
 		its, err := Decode(e.Spec.Name, have[e.Spec.Name])
 		if have[e.Spec.Name] == "" || err == nil && its != e {
-			return nil
+			return nil, nil
 		}
-		if err != nil {
-			return err
-		}
-		return commit(func(p redis.Pipeliner) {
-			p.HDel(ctx, Key, e.Spec.Name)
-			p.HSet(ctx, TombstonesKey, tomb, Dropped)
-			counted = p.Incr(ctx, versionKey)
-		})
+		return []command{{"hdel", Key, e.Spec.Name}, {"hset", TombstonesKey, tomb, Dropped}, {"incr", versionKey}}, err
 	})
-	if err != nil || counted == nil {
-		return 0, err
-	}
-	return counted.Val(), nil
 }
 
 // matchEntry returns the entry for the spec of e, given those that exist: an equal one of them,

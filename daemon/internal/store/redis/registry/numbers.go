@@ -2,11 +2,7 @@ package registry
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
@@ -34,39 +30,26 @@ func (r *Registry) NoteID(ctx context.Context, id int) error {
 
 // number changes idsKey in one step: given the present fields, set returns those to set; nil: none.
 func (r *Registry) number(ctx context.Context, set func(have map[string]int) map[string]int) error {
-	for range 100 { // others may take ids meanwhile
-		err := r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
-			fields, err := tx.HGetAll(ctx, idsKey).Result()
-			if err != nil {
-				return err
+	highest := 0
+	_, err := r.changeHashes(ctx, func(fields []map[string]string) (commands []command, err error) {
+		have := map[string]int{}
+		for name, text := range fields[0] {
+			if have[name], err = strconv.Atoi(text); err != nil && name == shared.HighestID {
+				return nil, Foreign(idsKey)
 			}
-			have := map[string]int{}
-			for name, text := range fields {
-				if have[name], err = strconv.Atoi(text); err != nil && name == shared.HighestID {
-					return Foreign(idsKey)
-				}
-			}
-			have[shared.HighestID] = max(have[shared.HighestID], int(r.highestID.Load()))
-			changes := set(have)
-			if changes == nil {
-				return nil
-			}
-			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				for name, id := range changes {
-					p.HSet(ctx, idsKey, name, id)
-				}
-				return nil
-			})
-			if err == nil {
-				r.highestID.Store(int64(changes[shared.HighestID]))
-			}
-			return err
-		}, idsKey)
-		if !errors.Is(err, redis.TxFailedErr) {
-			return err
 		}
+		have[shared.HighestID] = max(have[shared.HighestID], int(r.highestID.Load()))
+		changes := set(have)
+		for name, id := range changes {
+			commands = append(commands, command{"hset", idsKey, name, id})
+		}
+		highest = changes[shared.HighestID]
+		return commands, nil
+	}, idsKey)
+	if err == nil && highest > 0 {
+		r.highestID.Store(int64(highest))
 	}
-	return fmt.Errorf("key %s: others change it all the time: %w", idsKey, engine.ErrUnavailable)
+	return err
 }
 
 // ForgetID makes sure that a name that was dropped gets another id if it is created again.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
@@ -41,15 +39,12 @@ func idOf(text string) int {
 // there are any, stay.
 func (r *Registry) PutAway(ctx context.Context, q engine.Quarantined) (to string, err error) {
 	field := q.Name + " " + time.Now().UTC().Format("20060102T150405.000000000Z")
-	err = r.change(ctx, func(have, _ map[string]string, commit func(func(redis.Pipeliner)) error) error {
+	_, err = r.change(ctx, func(have, _ map[string]string) ([]command, error) {
 		text, there := have[q.Name]
 		if !there || WhereIs(q.Name, text) != q.Where {
-			return nil // another daemon was quicker
+			return nil, nil // another daemon was quicker
 		}
-		return commit(func(p redis.Pipeliner) {
-			p.HSet(ctx, QuarantineKey, field, text)
-			p.HDel(ctx, Key, q.Name)
-		})
+		return []command{{"hset", QuarantineKey, field, text}, {"hdel", Key, q.Name}}, nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)

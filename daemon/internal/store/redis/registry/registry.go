@@ -1,13 +1,12 @@
 // Package registry has what Redis knows about filters: which exist, their ids, what is left of
 // those that were dropped or never completed, and entries that cannot be read. Each change is
-// one transaction, so that daemons see filters whole. The package knows nothing about the
+// one script, so that daemons see filters whole. The package knows nothing about the
 // contents of filters.
 package registry
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -78,22 +77,26 @@ func (r *Registry) Entries(ctx context.Context) (map[string]string, error) {
 // cluster.
 const idKey = "urifilter:registry:{" + Key + "}"
 
+// read returns the hash KEYS[1] and the string KEYS[2], "" if there is none.
+var read = redis.NewScript(`#!lua flags=no-writes
+return {redis.call('HGETALL', KEYS[1]), redis.call('GET', KEYS[2]) or ''}
+`)
+
 // Read reads all fields of the registry, and its id, at one moment. The registry has no id if
 // it was lost, or if only earlier versions have written to it.
 func (r *Registry) Read(ctx context.Context) (all map[string]string, id string, err error) {
-	var fields *redis.MapStringStringCmd
-	var got *redis.StringCmd
-	_, err = r.servers.Admin.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		fields, got = p.HGetAll(ctx, Key), p.Get(ctx, idKey)
-		return nil
-	})
-	if errors.Is(err, redis.Nil) {
-		err = nil
-	}
+	answer, err := read.Run(ctx, r.servers.Admin, []string{Key, idKey}).Slice()
 	if err != nil {
 		return nil, "", err
 	}
-	return fields.Val(), got.Val(), nil
+	fields, _ := answer[0].([]any)
+	id, _ = answer[1].(string)
+	all = make(map[string]string, len(fields)/2)
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		all[name], _ = fields[i+1].(string)
+	}
+	return all, id, nil
 }
 
 // IsCurrent tells whether an id is that of the registry that was last resynced.
@@ -130,7 +133,7 @@ func (r *Registry) Version(ctx context.Context) (int64, error) {
 // mend adds to the registry KEYS[1] the entries ARGV[3...] that it lacks, and its format,
 // ARGV[1]. A registry that had no format is new, and gets the id ARGV[2] at KEYS[2]. mend
 // returns the id.
-var mend = redis.NewScript(`
+var mend = redis.NewScript(servers.AllowFull + `
 for i = 3, #ARGV, 2 do redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i+1]) end
 if redis.call('HSETNX', KEYS[1], ':format', ARGV[1]) == 1 then redis.call('DEL', KEYS[2]) end
 redis.call('SET', KEYS[2], ARGV[2], 'NX')

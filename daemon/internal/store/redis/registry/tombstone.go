@@ -3,10 +3,10 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -44,7 +44,7 @@ func (r *Registry) BeginMaking(ctx context.Context, e Entry) (tomb string, err e
 	if tomb, err = TombOf(e); err != nil {
 		return "", err
 	}
-	return tomb, r.servers.Admin.HSet(ctx, TombstonesKey, tomb, r.self).Err()
+	return tomb, servers.Always(ctx, r.servers.Admin, "hset", TombstonesKey, tomb, r.self).Err()
 }
 
 // Unmake leaves a filter that was not registered to the cleaner.
@@ -53,7 +53,7 @@ func (r *Registry) Unmake(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	return r.servers.Admin.HSet(ctx, TombstonesKey, tomb, Dropped).Err()
+	return servers.Always(ctx, r.servers.Admin, "hset", TombstonesKey, tomb, Dropped).Err()
 }
 
 // Dropped tells whether the registry exists but does not have the entry.
@@ -104,31 +104,18 @@ func (r *Registry) Clean(ctx context.Context, tomb, value string) error {
 	return err
 }
 
+// replace gives the field ARGV[1] of the hash KEYS[1] the value ARGV[3], or removes it if that is empty, if it has
+// the value ARGV[2].
+var replace = redis.NewScript(servers.AllowFull + `
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+if ARGV[3] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
+return 1
+`)
+
 // replaceTomb gives a tombstone another value, or removes it if value is "". It reports whether
-// it did: it does not if the tombstone does not have the old value, or if another tombstone has
-// changed meanwhile.
+// it did: it does not if the tombstone does not have the old value.
 func (r *Registry) replaceTomb(ctx context.Context, tomb, old, value string) (done bool, err error) {
-	err = r.servers.Admin.Watch(ctx, func(tx *redis.Tx) error {
-		have, err := tx.HGet(ctx, TombstonesKey, tomb).Result()
-		if errors.Is(err, redis.Nil) || err == nil && have != old {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			if value == "" {
-				return p.HDel(ctx, TombstonesKey, tomb).Err()
-			}
-			return p.HSet(ctx, TombstonesKey, tomb, value).Err()
-		})
-		done = err == nil
-		return err
-	}, TombstonesKey)
-	if errors.Is(err, redis.TxFailedErr) {
-		return false, nil
-	}
-	return done, err
+	return replace.Run(ctx, r.servers.Admin, []string{TombstonesKey}, tomb, old, value).Bool()
 }
 
 // keysOf returns the prefix of the keys of a filter.
