@@ -7,7 +7,8 @@
 // exactly once.
 //
 //   - http is the interface of openapi.yaml: one gate (call.go), through which each route passes,
-//     handlers of a few lines, and streams of any length in constant memory (stream.go).
+//     handlers of a few lines, and streams of any length in constant memory (stream.go). http/status is the
+//     page for people, on program/page.
 //   - resp is the interface for Redis clients; its doc.go says where to begin.
 //   - problem has one table: from the cause of an error to its code, and from there to what HTTP, RESP
 //     and a command say. A call that is refused with 4xx or 507 has remembered nothing.

@@ -10,6 +10,7 @@
 //     be), wrongport, gather, drain (no request is lost at a stop), httpserver, which puts these around
 //     a handler; access (tokens, scopes, pages of other sites), caller (who is one caller), budget (a
 //     bound that many calls share), problemdetail (how callers by HTTP are told what is wrong).
+//   - Pages for people: page (layout, languages, log-in, actions; each program has templates of its own).
 //   - Calling: tlsdial (TLS to servers, certificates that are renewed), secret (password files).
 //
 // Begin with command.Run and httpserver.Open.

@@ -10,6 +10,6 @@
 // Goroutines: each connection has one. The embedded store has three (the sync of durability interval,
 // checkpoints, sweeps), and its journals start one now and then. The Redis store has six (resync,
 // heartbeats and changes of others, counting, sweeps, removal of dropped keys, unacknowledged items),
-// the MariaDB store two. Here are one that warns of full filters, one that adopts filters of other
+// the MariaDB store two. Here are one that warns of full filters, one that samples their rates, one that adopts filters of other
 // daemons, two that talk to systemd, and with an archive two more. Whoever starts one waits for it.
 package server

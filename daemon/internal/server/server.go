@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/status"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
@@ -135,6 +136,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		Defaults:       cfg.Defaults(),
 		Version:        command.ReadVersion().Version,
 		TempDir:        spool,
+		About:          d.about(),
 	}
 	if d.link != nil {
 		d.backup = backup.New(d.engine, d.link, options.Registry, log)
@@ -164,6 +166,24 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	}
 	log.Info(state, append(d.inUse(), "took", time.Since(start).Round(time.Millisecond))...)
 	return d, nil
+}
+
+// about is what the status page tells of the settings.
+func (d *Server) about() status.About {
+	a := status.About{Store: d.cfg.Store + ", durability " + d.cfg.Durability, WritebackEvery: d.cfg.Writeback.Interval}
+	if d.cfg.Store == "redis" {
+		a.Store = "redis, durability " + d.cfg.Redis.Durability
+	}
+	if d.cfg.MySQL.Addr != "" {
+		a.Store += "; mysql"
+	}
+	if d.link != nil {
+		a.Archive = d.link
+	}
+	if d.resp != nil {
+		a.RESP = d.resp.listeners[0].Addr().String()
+	}
+	return a
 }
 
 // compressBytes converts the limit for the api, where 0 means the default.
@@ -220,6 +240,7 @@ func (d *Server) Run(ctx context.Context, reload <-chan os.Signal) (err error) {
 	inner, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	work.Go(func() { d.warnFull(inner) })
+	work.Go(func() { d.api.Sample(inner) })
 	work.Go(func() { d.engine.MakeMissing(inner, time.Second) })
 	if d.backup != nil {
 		work.Go(func() { d.backup.Reconcile(inner) })

@@ -90,7 +90,7 @@ type underway struct {
 
 // New makes a Copier for an engine whose Archive is link, and registers its metrics.
 func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
-	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.connected), noteTimeout: noteTimeout, busy: map[string]underway{}}
+	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.Connected), noteTimeout: noteTimeout, busy: map[string]underway{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for
@@ -161,7 +161,9 @@ func (k *Copier) writeback(ctx context.Context, spec engine.Spec, bits engine.Bi
 	if err != nil {
 		return archive.Version{}, err
 	}
-	return a.Writeback(ctx, spec, bits, p)
+	note, end := k.link.copies.begin("writeback", spec.Name, p)
+	defer end()
+	return a.Writeback(ctx, spec, bits, note)
 }
 
 // Restore sets, in a filter given by name or id, all bits of a version in the archive, or of the
@@ -198,7 +200,7 @@ func (k *Copier) restore(ctx context.Context, name, version string, p archive.Pr
 	if err != nil {
 		return none, err
 	}
-	_, err = k.engine.Restore(ctx, archived(a, v, p))
+	_, err = k.engine.Restore(ctx, k.link.archived(a, v, p))
 	return v, err
 }
 

@@ -22,6 +22,8 @@ type Link struct {
 	mu      sync.Mutex
 	archive *archive.Archive // nil: not opened
 	trying  *attempt         // nil: nobody is opening it
+
+	copies copies
 }
 
 // attempt is one attempt to open the archive. All callers that want the archive meanwhile wait
@@ -77,8 +79,8 @@ func (l *Link) opened() *archive.Archive {
 	return l.archive
 }
 
-// connected reports whether the archive was opened and was reachable when last seen.
-func (l *Link) connected() bool {
+// Connected reports whether the archive was opened and was reachable when last seen.
+func (l *Link) Connected() bool {
 	a := l.opened()
 	return a != nil && a.Connected()
 }
@@ -110,7 +112,7 @@ func (l *Link) Newest(ctx context.Context) ([]engine.Archived, error) {
 	}
 	var all []engine.Archived
 	for _, v := range NewestOfEach(versions) {
-		all = append(all, archived(a, v, nil))
+		all = append(all, l.archived(a, v, nil))
 	}
 	return all, nil
 }
@@ -128,10 +130,14 @@ func NewestOfEach(versions []archive.Version) []archive.Version {
 	return newest
 }
 
-func archived(a *archive.Archive, v archive.Version, p archive.Progress) engine.Archived {
+func (l *Link) archived(a *archive.Archive, v archive.Version, p archive.Progress) engine.Archived {
 	return engine.Archived{
 		Spec: v.Spec, Header: v.Header, Items: v.Items, Created: v.Created,
-		Restore: func(ctx context.Context, into engine.Sink) error { return a.Restore(ctx, v, into, p) },
+		Restore: func(ctx context.Context, into engine.Sink) error {
+			note, end := l.copies.begin("restore", v.Spec.Name, p)
+			defer end()
+			return a.Restore(ctx, v, into, note)
+		},
 	}
 }
 

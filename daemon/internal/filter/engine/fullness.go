@@ -58,6 +58,33 @@ func whenRoom(set Set) string {
 	return "that is raised"
 }
 
+// Full is how full a filter is, as a share of what it may have: of its capacity, or of limits.filter_bytes if it grows. 0: it
+// has no bound, or is nowhere near it. From NearlyFull on it deserves a warning; at 1 and more, a filter that is Refusing
+// takes no new items.
+func (f *Filter) Full() (share float64, refusing bool) {
+	if layered, ok := f.Set.(Layered); ok && layered.Ended() {
+		return 1, true
+	}
+	if growing, ok := f.Set.(Growing); ok && f.memoryLimit > 0 {
+		return float64(growing.Memory()) / float64(f.memoryLimit), true
+	}
+	if f.bound.Items == 0 || f.bound.Grows() {
+		return 0, false
+	}
+	return float64(f.Stats().Items) / float64(f.madeFor()), f.bound.Rejects()
+}
+
+// madeFor is how many items a filter that does not grow can hold: within its error rate, or at all.
+func (f *Filter) madeFor() uint64 {
+	if f.bound.Rejects() {
+		return f.bound.Items
+	}
+	return f.load.holds
+}
+
+// NearlyFull is the share of what a filter may have at which a warning is due.
+const NearlyFull = nearMemory / 100.0
+
 // nearMemory is the percentage of a bound on memory at which a warning is due.
 const nearMemory = 90
 
@@ -87,10 +114,7 @@ func (e *Engine) WarnFull(log *slog.Logger) {
 		}
 		f.look() // another daemon may have filled it
 		st := f.Stats()
-		made := f.load.holds
-		if f.bound.Rejects() {
-			made = f.bound.Items
-		}
+		made := f.madeFor()
 		percent := uint32(float64(st.Items) / float64(made) * 100)
 		for _, at := range []uint32{150, 100, 90} {
 			if percent >= at && f.warned.percent.Load() < at {

@@ -146,6 +146,12 @@ func (f *Filter) onHeap() bool {
 	return texts
 }
 
+// Memory returns how much memory of this machine all filters take, and how much they may; limit 0: any amount.
+func (e *Engine) Memory() (used, limit uint64) {
+	e.recount()
+	return e.memory.sum(), e.memory.limit
+}
+
 func (e *Engine) recount() {
 	for _, f := range e.Filters() {
 		f.weigh()

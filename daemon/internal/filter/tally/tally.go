@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -110,6 +111,37 @@ func (t *Tallies) of(f *engine.Filter) *tally {
 	}
 	made, _ := t.byLife.LoadOrStore(f.Life(), new(tally))
 	return made.(*tally)
+}
+
+// Counts are the items that calls have brought to a filter.
+type Counts struct {
+	New, Seen uint64 // of calls that remember them
+	Checked   uint64 // of calls that do not
+}
+
+// Counts returns those of a filter since it was made, or the program began.
+func (t *Tallies) Counts(f *engine.Filter) Counts {
+	of := t.of(f)
+	return Counts{
+		New:     of.fresh.Load() + of.reservedNew.Load(),
+		Seen:    of.duplicates.Load() + of.reservedDuplicates.Load() + of.reservedHeld.Load(),
+		Checked: of.checkedNew.Load() + of.checkedSeen.Load(),
+	}
+}
+
+// StoreTime returns how many batches the store has taken, and how long it took for all of them together.
+func (t *Tallies) StoreTime() (batches uint64, total time.Duration) {
+	counted := map[prometheus.Observer]bool{} // two operations may have one
+	for _, o := range t.ops {
+		var m dto.Metric
+		if h, ok := o.(prometheus.Metric); !ok || counted[o] || h.Write(&m) != nil {
+			continue
+		}
+		counted[o] = true
+		batches += m.GetHistogram().GetSampleCount()
+		total += time.Duration(m.GetHistogram().GetSampleSum() * float64(time.Second))
+	}
+	return batches, total
 }
 
 // Skipped counts the items that a call left out, as it was asked to.

@@ -26,6 +26,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/status"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
@@ -60,6 +61,8 @@ type Options struct {
 	Defaults configs.Defaults
 	// Version is shown by / and urifilter_build_info.
 	Version string
+	// About says what the status page tells about the daemon's parts.
+	About status.About
 	// TempDir is where the answer to a stream waits while its client does not read. The
 	// daemon leaves the last tenth of its file system free, or 4 GiB if that is less.
 	// Default: os.TempDir().
@@ -118,6 +121,7 @@ type Server struct {
 	errors      map[string]problem.Entry
 	metrics     *metrics
 	tallies     *tally.Tallies
+	status      *status.Status // the page for people
 	calls       callPool
 	unzippers   sync.Pool      // of *gzip.Reader
 	codings     []*coding      // of answers
@@ -165,6 +169,10 @@ func New(o Options) *Server {
 		return 1
 	}))
 	s.routes = s.newRoutes(o.Registry)
+	s.status = status.New(status.Options{
+		Engine: o.Engine, Tallies: s.tallies, Guard: s.access, API: s, Ready: s.ready, Version: o.Version, Read: scopeRead, Admin: scopeAdmin, About: o.About,
+		Log: func(err error) { s.log.Error("page failed", "err", err) },
+	})
 	return s
 }
 
@@ -213,6 +221,9 @@ func (l *Limits) setDefaults() {
 		l.CompressBytes = 64 << 10
 	}
 }
+
+// Sample keeps the history that the status page shows, until ctx ends.
+func (s *Server) Sample(ctx context.Context) { s.status.Sample(ctx) }
 
 // Drain makes /readyz fail from now on, so that balancers send no more requests.
 // Requests that still come are answered.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/front/http/status"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 )
 
@@ -16,16 +17,19 @@ const (
 	SpecBytes     = specBytes
 )
 
-// Routes returns the served paths with their methods, except aliases of other paths.
+// Routes returns the served paths with their methods, except pages for people and aliases of other paths.
 func (s *Server) Routes() map[string][]string {
 	routes := map[string][]string{}
 	for key, route := range s.routes {
-		if key != pathUnknown && key != pathOldFilter+"/" {
+		if key != pathUnknown && key != pathPages && key != pathOldFilter+"/" {
 			routes[route.path] = slices.Collect(maps.Keys(route.actions))
 		}
 	}
 	return routes
 }
+
+// Status is the page for people.
+func (s *Server) Status() *status.Status { return s.status }
 
 // TakeAnonymous takes n bytes of the memory for bodies that come without a header.
 func (s *Server) TakeAnonymous(n int64) (give func(), ok bool) {

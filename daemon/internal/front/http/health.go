@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/page"
 )
 
 // readyTimeout is how long the store's readiness check may take.
@@ -81,8 +82,15 @@ func (c *call) readyVerbose(err error) error {
 	return c.sendText(status, b.String())
 }
 
-// root is for people who open the address in a browser.
+// page is one of the pages for people. Each checks the token itself, which may be that of a session.
+func (c *call) page() error { return c.handOver(c.s.status) }
+
+// root is the status page for people who open the address in a browser, and a text for others.
 func (c *call) root() error {
+	c.w.Header().Set("Vary", "Accept")
+	if page.WantsHTML(c.r) {
+		return c.page()
+	}
 	return c.sendText(http.StatusOK, "urifilter "+c.s.version+`: remembers which items have been seen
 
 POST /api/v1/filter      which items of a list are new; they are remembered

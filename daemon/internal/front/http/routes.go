@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/page"
 )
 
 const (
@@ -26,7 +28,8 @@ const (
 	pathDigests   = "/api/v1/filters/{name}/digests"
 	pathWriteback = "/api/v1/filters/{name}/writeback"
 	pathRestore   = "/api/v1/filters/{name}/restore"
-	pathUnknown   = "unknown" // the label that all unknown paths share
+	pathPages     = page.Prefix // all pages for people but /
+	pathUnknown   = "unknown"   // the label that all unknown paths share
 )
 
 // The scopes of tokens.
@@ -106,6 +109,7 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		"/openapi.yaml": {http.MethodGet: {do: (*call).openAPI}},
 		"/favicon.ico":  {http.MethodGet: {do: (*call).sendNothing}}, // browsers always ask for it
 		"/":             {http.MethodGet: {do: (*call).root}},
+		pathPages:       {http.MethodGet: {do: (*call).page}, http.MethodPost: {do: (*call).page}},
 		pathUnknown:     {},
 	} {
 		label := path
@@ -133,6 +137,9 @@ func allowed(actions map[string]action) string {
 func (s *Server) match(path string) (r *route, name string) {
 	if r := s.routes[path]; r != nil && path != pathUnknown {
 		return r, ""
+	}
+	if strings.HasPrefix(path, pathPages) {
+		return s.routes[pathPages], ""
 	}
 	rest, ok := strings.CutPrefix(path, pathFilters+"/")
 	if !ok {

@@ -125,6 +125,16 @@ func (g *Guard) Token(c Call, secret string) (name string, err error) {
 	}, refusedScope)
 }
 
+// May reports whether a secret is that of a token with the scope, for those who show what a caller may
+// do. It refuses nothing, so it logs and counts nothing. If no tokens are required, everybody may.
+func (g *Guard) May(secret, scope string) bool {
+	if g.authenticate == nil {
+		return true
+	}
+	_, scopes, ok := g.authenticate(secret)
+	return ok && g.allows(scopes, scope)
+}
+
 // NoToken refuses a call without a token; detail says where to send the token.
 func (g *Guard) NoToken(c Call, detail string) error {
 	return g.refuse(c, "", g.Unauthorized(detail), refusedNone)

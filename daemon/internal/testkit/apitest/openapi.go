@@ -24,6 +24,7 @@ type openAPISpec struct {
 // openAPI is openapi.yaml, which is slow to load.
 var openAPI = sync.OnceValues(func() (spec openAPISpec, err error) {
 	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.FileBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.FileBodyDecoder)
 	if spec.doc, err = openapi3.NewLoader().LoadFromData(api.OpenAPI()); err == nil {
 		spec.paths, err = legacy.NewRouter(spec.doc)
 	}

@@ -1,0 +1,165 @@
+package http_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/pagetest"
+)
+
+// pageStore is a store that may be away, with filters in quarantine.
+type pageStore struct {
+	engine.Store
+	away atomicError
+	bad  []engine.Quarantined
+}
+
+func (s *pageStore) Ready(ctx context.Context) error {
+	if err := s.away.get(); err != nil {
+		return err
+	}
+	return s.Store.Ready(ctx)
+}
+
+func (s *pageStore) Quarantined() []engine.Quarantined { return s.bad }
+
+func (s *pageStore) PutAway(context.Context, engine.Quarantined) (string, error) {
+	return "", errors.New("not in this test")
+}
+
+type atomicError struct{ of chan error }
+
+func (e *atomicError) get() error {
+	select {
+	case err := <-e.of:
+		e.of <- err
+		return err
+	default:
+		return nil
+	}
+}
+
+// pageArchive is an archive as the page sees it.
+type pageArchive struct {
+	connected bool
+	copies    []backup.Underway
+}
+
+func (a *pageArchive) Connected() bool             { return a.connected }
+func (a *pageArchive) Underway() []backup.Underway { return a.copies }
+
+func newPageRig(t *testing.T, bad []engine.Quarantined, change ...func(*api.Options)) (*apitest.Rig, *pageStore) {
+	t.Helper()
+	on, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &pageStore{Store: on, bad: bad, away: atomicError{make(chan error, 1)}}
+	r := apitest.Over(t, store, change...)
+	t.Cleanup(func() {
+		if err := on.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, store
+}
+
+// lively makes filters of all kinds, and ten minutes of history.
+func lively(t *testing.T, r *apitest.Rig, filters int) {
+	t.Helper()
+	kinds := []string{`{"capacity":200000}`, `{"kind":"exact"}`, `{"kind":"timing","expire":86400}`, `{"capacity":50000,"on_full":"warn","error_rate":0.001}`, `{"kind":"scaling","capacity":50000,"error_rate":0.01}`}
+	names := []string{"news_pages", "jobs", "recent", "shop:products", "legacy.bf"}
+	for i := range filters {
+		name := names[i%len(names)]
+		if i >= len(names) {
+			name = fmt.Sprintf("site_%03d", i)
+		}
+		if a := r.Put(name, kinds[i%len(kinds)]); a.Status != 201 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+	}
+	for step := range 125 {
+		for i := range min(filters, len(names)) {
+			n := 100 + (step*37*(i+1))%(150+50*i)
+			var lines strings.Builder
+			if err := apitest.Numbered(&lines, step*120, n); err != nil {
+				t.Fatal(err)
+			}
+			if a := r.Post("/api/v1/filter?filter_typeid="+names[i], lines.String(), "Content-Type", apitest.TextType); a.Status != 200 {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+		}
+		r.API.Status().Take()
+	}
+}
+
+// TestSystemPages opens the pages in a browser, in all widths, colours and languages and in good and bad states: axe-core
+// finds nothing, the browser complains of nothing, and nothing is wider than the window. With
+// go test -artifacts -outputdir DIR, DIR has the pictures.
+func TestSystemPages(t *testing.T) {
+	browser, axe := pagetest.Start(t), pagetest.Axe(t)
+	archive := &pageArchive{connected: true, copies: []backup.Underway{{Filter: "news_pages", Doing: "restore", Done: 3, Of: 8}}}
+	about := func(o *api.Options) {
+		o.About.Store, o.About.RESP, o.About.WritebackEvery, o.About.Archive = "embedded, durability always", "127.0.0.1:6380", time.Hour, archive
+	}
+	looks := map[string]pagetest.Look{
+		"1440-light": {Width: 1440}, "1440-dark-zh": {Width: 1440, Dark: true, Language: "zh-CN"}, "800-dark": {Width: 800, Dark: true},
+		"390-light-zh": {Width: 390, Language: "zh-CN"}, "390-dark": {Width: 390, Dark: true},
+	}
+	shoot := func(r *apitest.Rig, state string, paths map[string]string) {
+		t.Helper()
+		for look, l := range looks {
+			tab := browser.Tab(l)
+			for name, path := range paths {
+				tab.Open(r.HTTP.URL + path)
+				tab.Shoot(strings.Join([]string{state, name, look}, "-"))
+				tab.Accessible(state+" "+name+" "+look, axe)
+				if wrong := tab.Complaints(); len(wrong) > 0 {
+					t.Errorf("%s %s: the browser complains: %q", state, path, wrong)
+				}
+			}
+		}
+	}
+	list := map[string]string{"list": "/"}
+
+	none, _ := newPageRig(t, nil)
+	for _, name := range []string{"uri", "ip"} {
+		if err := none.Engine.Drop(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shoot(none, "none", list)
+
+	few, store := newPageRig(t, nil, about)
+	lively(t, few, 5)
+	over := ""
+	for batch := range 6 {
+		var lines strings.Builder
+		if err := apitest.Numbered(&lines, 1_000_000+batch*10_000, 10_000); err != nil {
+			t.Fatal(err)
+		}
+		over = lines.String()
+		few.Post("/api/v1/filter?filter_typeid=shop:products", over, "Content-Type", apitest.TextType)
+	}
+	few.Put("small", `{"capacity":10000,"on_full":"reject"}`)
+	few.Post("/api/v1/filter?filter_typeid=small", over[:66*9500], "Content-Type", apitest.TextType)
+	shoot(few, "few", map[string]string{"list": "/", "filter": "/ui/filters/news_pages", "over": "/ui/filters/shop:products", "drop": "/ui/filters/news_pages/drop", "create": "/ui/create", "unknown": "/ui/filters/other", "login": "/ui/login"})
+	store.away.of <- fmt.Errorf("redis 192.0.2.7:6379: i/o timeout: %w", engine.ErrUnavailable)
+	archive.connected = false
+	few.API.Status().Forget()
+	shoot(few, "away", list)
+
+	many, _ := newPageRig(t, []engine.Quarantined{{ID: 9, Name: "broken", Cause: errors.New("bits.bf: checksum of stripe 7 does not match")}}, about)
+	lively(t, many, 500)
+	shoot(many, "many", map[string]string{"list": "/?sort=rate", "page2": "/?page=1"})
+}
