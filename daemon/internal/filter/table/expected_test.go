@@ -12,15 +12,11 @@ import (
 // Real tables take the expected memory.
 func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()
-	for _, deadlines := range []bool{false, true} {
+	for name, newTable := range shapes {
 		for _, n := range []int{1, 300, 10_000, 60_000, 250_000} {
-			t.Run(fmt.Sprintf("%d, deadlines %v", n, deadlines), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d, %s", n, name), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(uint64(n), 1))
-				table := New()
-				if deadlines {
-					table = NewTimed(1)
-				}
-				defer table.Close()
+				table := closing(t, newTable())
 				keys, fresh := make([]bloom.Hash, 0, 1000), make([]bool, 1000)
 				for left := n; left > 0; {
 					keys = keys[:0]
@@ -28,15 +24,11 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 						keys = append(keys, bloom.Hash{Hi: random.Uint64(), Lo: random.Uint64()})
 					}
 					left -= len(keys)
-					until := int64(1_000_000)
-					if !deadlines {
-						until = Kept
-					}
-					if _, err := table.Add(keys, Still, until, fresh[:len(keys)]); err != nil {
+					if _, err := table.Add(keys, Still, Kept, fresh[:len(keys)]); err != nil {
 						t.Fatal(err)
 					}
 				}
-				got, want := float64(table.Memory()), float64(Expected(uint64(n), deadlines))
+				got, want := float64(table.Memory()), float64(table.Expected(uint64(n)))
 				// How many parts have grown by a further page is random: for each, the standard deviation
 				// is at most half a page. The bound is five standard deviations of their sum.
 				tolerance := 0.01 + 5*pageBytes/2*math.Sqrt(parts)/want
@@ -49,7 +41,7 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 			})
 		}
 	}
-	if got := Expected(0, false); got != 0 {
+	if got := New().Expected(0); got != 0 {
 		t.Errorf("no key: got %d bytes", got)
 	}
 }

@@ -9,7 +9,8 @@ import (
 // group is a batch ordered by parts: each lock is taken once, and the keys of one part
 // are looked up together. Equal keys keep their order.
 type group struct {
-	order   []uint32 // indices into the batch
+	order   []uint32     // indices into the batch
+	keys    []bloom.Hash // of these, as the table has them
 	from    [parts + 1]uint32
 	entries []bloom.Hash // for OnChange
 	count   int          // changed keys of the present lock
@@ -19,6 +20,7 @@ type group struct {
 func (t *Table) group(keys []bloom.Hash) *group {
 	g := t.scratch.Get().(*group)
 	g.order = slices.Grow(g.order[:0], len(keys))[:len(keys)]
+	g.keys = slices.Grow(g.keys[:0], len(keys))[:len(keys)]
 	clear(g.from[:])
 	for i := range keys {
 		g.from[keys[i].Hi>>56+1]++
@@ -29,24 +31,24 @@ func (t *Table) group(keys []bloom.Hash) *group {
 	next := g.from
 	for i := range keys {
 		at := &next[keys[i].Hi>>56]
-		g.order[*at] = uint32(i)
+		g.order[*at], g.keys[*at] = uint32(i), bloom.Hash{Hi: keys[i].Hi, Lo: keys[i].Lo & t.shape.lo}
 		*at++
 	}
 	return g
 }
 
-// of returns the part of the order that lock l guards.
-func (g *group) of(l int) []uint32 { return g.order[g.from[l*share]:g.from[(l+1)*share]] }
+// of returns the keys that lock l guards, and their places in the batch.
+func (g *group) of(l int) (keys []bloom.Hash, order []uint32) {
+	from, to := g.from[l*share], g.from[(l+1)*share]
+	return g.keys[from:to], g.order[from:to]
+}
 
 // touch asks the processor for the homes of up to touched keys, and does not wait for them. The
 // caller holds the lock of their parts.
-func (t *Table) touch(keys []bloom.Hash, order []uint32) {
+func (t *Table) touch(keys []bloom.Hash) {
 	var homes [touched]uintptr
-	n := 0
-	for _, i := range order {
-		hi, _ := split(keys[i])
-		homes[n] = t.parts[keys[i].Hi>>56].address(hi)
-		n++
+	for i, key := range keys {
+		homes[i] = t.parts[key.Hi>>56].address(key.Hi << 8)
 	}
-	prefetchLines(homes[:n])
+	prefetchLines(homes[:len(keys)])
 }

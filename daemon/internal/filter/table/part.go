@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -27,16 +28,19 @@ type part struct {
 
 // shape is common to the parts of one table.
 type shape struct {
-	width int // bytes of a slot
+	width int    // bytes of a slot
+	lo    uint64 // the bits of Lo that are kept: all or none
 	// The percentage of full slots when a part is made, and when it is rebuilt.
 	freshLoad, fullLoad int
 }
 
 var (
 	// Room for a quarter more keys; at the average of both loads a key takes 26 bytes.
-	withDeadlines = shape{keyBytes + deadlineBytes, 68, 85}
+	withDeadlines = shape{keyBytes + deadlineBytes, math.MaxUint64, 68, 85}
 	// Room for an eighth more; a key takes 17 to 19 bytes.
-	withoutDeadlines = shape{keyBytes, 80, 90}
+	withoutDeadlines = shape{keyBytes, math.MaxUint64, 80, 90}
+	// Likewise; a key takes 8 to 9 bytes.
+	short = shape{shortBytes, 0, 80, 90}
 )
 
 const (
@@ -130,7 +134,7 @@ func (p *part) remove(at int, was, now uint64) {
 
 // sizeFor returns the size of a table for n keys, in whole pages.
 func (s shape) sizeFor(n int) int {
-	want := (n*100/s.freshLoad + 1 + overflow) * s.width
+	want := (n*100/s.freshLoad+1+overflow)*s.width + 1
 	return (want + pageBytes - 1) / pageBytes * pageBytes
 }
 
@@ -177,7 +181,7 @@ func (p *part) remake(now uint64, more, extra int) error {
 		}
 	}
 	size := p.sizeFor(live + more)
-	homes := uint64(size/p.width - overflow)
+	homes := uint64(p.slotsIn(size) - overflow)
 	for size += extra; ; size += pageBytes {
 		next := p.empty()
 		next.homes = homes
@@ -185,7 +189,7 @@ func (p *part) remake(now uint64, more, extra int) error {
 		if next.mem, err = allocate(size); err != nil {
 			return fmt.Errorf("table of %d bytes: %w", size, err)
 		}
-		next.slots = size / p.width
+		next.slots = p.slotsIn(size)
 		if p.copyTo(&next, now) {
 			old := p.mem
 			*p = next

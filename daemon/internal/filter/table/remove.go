@@ -10,30 +10,30 @@ func (t *Table) Remove(keys []bloom.Hash, now int64) (n int) {
 	defer t.scratch.Put(g)
 	ticks := t.ticks(now)
 	for l := range t.lock {
-		t.removeGroup(l, g, keys, ticks)
+		t.removeGroup(l, g, ticks)
 		n += g.count
 	}
 	return n
 }
 
 // removeGroup removes the keys of one lock.
-func (t *Table) removeGroup(l int, g *group, keys []bloom.Hash, now uint64) {
+func (t *Table) removeGroup(l int, g *group, now uint64) {
 	g.count, g.entries = 0, g.entries[:0]
-	order := g.of(l)
-	if len(order) == 0 {
+	keys, _ := g.of(l)
+	if len(keys) == 0 {
 		return
 	}
 	mark := t.mark(now, now)
 	t.lock[l].Lock()
 	defer t.lock[l].Unlock()
-	for len(order) > 0 {
-		ahead := order[:min(touched, len(order))]
-		order = order[len(ahead):]
-		t.touch(keys, ahead)
-		for _, i := range ahead {
-			p := &t.parts[keys[i].Hi>>56]
-			at, was := p.find(split(keys[i]))
-			ended := t.held[l] != nil && t.unhold(keys[i])
+	for len(keys) > 0 {
+		ahead := keys[:min(touched, len(keys))]
+		keys = keys[len(ahead):]
+		t.touch(ahead)
+		for _, key := range ahead {
+			p := &t.parts[key.Hi>>56]
+			at, was := p.find(t.shape.split(key))
+			ended := t.held[l] != nil && t.unhold(key)
 			switch {
 			case was > now:
 				p.remove(at, was, now)
@@ -41,7 +41,7 @@ func (t *Table) removeGroup(l int, g *group, keys []bloom.Hash, now uint64) {
 			case !ended: // Sweep removes expired ones
 				continue
 			}
-			g.entries = append(g.entries, keys[i], mark)
+			g.entries = append(g.entries, key, mark)
 		}
 	}
 	if len(g.entries) == 0 {

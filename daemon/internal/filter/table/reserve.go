@@ -33,7 +33,7 @@ func (t *Table) Take(id bloom.Hash, keys []bloom.Hash, now, lease int64, fresh [
 	take.end = take.made + lease
 	ticks := t.ticks(now)
 	for l := range t.lock {
-		t.takeGroup(l, g, keys, fresh, ticks, &take)
+		t.takeGroup(l, g, fresh, ticks, &take)
 	}
 	return take.taken, take.others
 }
@@ -55,9 +55,9 @@ func (k *taking) join(r *reservation) {
 }
 
 // takeGroup takes the keys of one lock.
-func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now uint64, take *taking) {
+func (t *Table) takeGroup(l int, g *group, fresh []bool, now uint64, take *taking) {
 	g.entries = g.entries[:0]
-	order := g.of(l)
+	keys, order := g.of(l)
 	if len(order) == 0 {
 		return
 	}
@@ -72,10 +72,10 @@ func (t *Table) takeGroup(l int, g *group, keys []bloom.Hash, fresh []bool, now 
 	case r != take.r: // also if the call is made twice at the same time
 		take.join(r)
 	}
-	for _, i := range order {
-		key := keys[i]
+	for n, key := range keys {
+		i := order[n]
 		fresh[i] = false
-		if _, until := t.parts[key.Hi>>56].find(split(key)); until > now {
+		if _, until := t.parts[key.Hi>>56].find(t.shape.split(key)); until > now {
 			continue
 		}
 		h, is := t.held[l][key]
@@ -150,7 +150,7 @@ func (t *Table) settle(id bloom.Hash, keys []bloom.Hash, lost []bool, w settling
 	g := t.group(keys)
 	defer t.scratch.Put(g)
 	for l := range t.lock {
-		if err := t.settleGroup(l, g, keys, lost, &w); err != nil {
+		if err := t.settleGroup(l, g, lost, &w); err != nil {
 			return w.Settled, true, err
 		}
 	}
@@ -158,9 +158,9 @@ func (t *Table) settle(id bloom.Hash, keys []bloom.Hash, lost []bool, w settling
 }
 
 // settleGroup settles the keys of one lock.
-func (t *Table) settleGroup(l int, g *group, keys []bloom.Hash, lost []bool, w *settling) error {
+func (t *Table) settleGroup(l int, g *group, lost []bool, w *settling) error {
 	g.entries = g.entries[:0]
-	order := g.of(l)
+	keys, order := g.of(l)
 	if len(order) == 0 {
 		return nil
 	}
@@ -169,8 +169,8 @@ func (t *Table) settleGroup(l int, g *group, keys []bloom.Hash, lost []bool, w *
 	defer t.lock[l].Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, i := range order {
-		key := keys[i]
+	for n, key := range keys {
+		i := order[n]
 		k, known := w.r.keys[key]
 		if k.state == Held && t.held[l][key].id != w.r.id.Lo {
 			k.state = Lost
@@ -209,7 +209,7 @@ func (t *Table) settleKey(g *group, key bloom.Hash, w *settling) error {
 		return nil
 	}
 	p := &t.parts[key.Hi>>56]
-	hi, lo := split(key)
+	hi, lo := t.shape.split(key)
 	at, was := p.find(hi, lo)
 	if err := p.set(at, was, hi, lo, w.until, w.now); err != nil {
 		return err

@@ -82,6 +82,9 @@ func (t *Table) Apply(entries []bloom.Hash, now func() int64, clock func(int64))
 	if t.loading {
 		t.leaveFree(replayRoom)
 	}
+	if t.shape.lo == 0 {
+		entries = unpack(entries)
+	}
 	for ; len(entries) > 1; entries = entries[2:] {
 		key, what := entries[0], entries[1]
 		at := int64(what.Hi & (1<<tagShift - 1))

@@ -8,5 +8,5 @@ import (
 
 // size implements kind.Kind.
 func size(_ engine.Spec, c kind.Contents) (kind.Size, error) {
-	return kind.Size{Memory: table.Expected(c.Items, true), File: format.Expected(c.Items), Journal: 2 * kind.SlotBytes}, nil
+	return kind.Size{Memory: table.NewTimed(0).Expected(c.Items), File: format.Expected(c.Items), Journal: 2 * kind.SlotBytes}, nil
 }
