@@ -69,6 +69,7 @@ type FilterSpec struct {
 	Expansion uint64  `json:"expansion,omitempty"`  // scaling: how many times as large each further layer is
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, for calls that give none; 0: each call must
 	Store     string  `json:"store,omitempty"`      // exact: mysql; "": the store of the daemon
+	Digest    uint64  `json:"digest,omitempty"`     // exact: bits of each item's hash that are kept, 64 or 128; 0: 128
 	// Canonical is how far URIs are normalized before they are compared: none (the default), safe or crawl.
 	Canonical string `json:"canonical,omitempty"`
 	// CanonicalDrop names the parameters that crawl leaves out, separated by commas; - for none.
@@ -114,6 +115,7 @@ type FilterInfo struct {
 	Layers []FilterLayer `json:"layers,omitempty"` // bloom with on_full grow: the oldest first
 
 	Store         string `json:"store,omitempty"`          // exact: mysql; "": the store of the daemon
+	Digest        uint64 `json:"digest,omitempty"`         // exact: bits of each item's hash that are kept; 0: 128
 	Canonical     string `json:"canonical,omitempty"`      // safe or crawl; "": URIs are not normalized
 	CanonicalDrop string `json:"canonical_drop,omitempty"` // crawl: names of parameters that are left out
 
@@ -200,11 +202,12 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Bytes      uint64   `json:"bytes"`
 			Generation uint64   `json:"generation"`
 			Store      string   `json:"store,omitempty"`
+			Digest     uint64   `json:"digest,omitempty"`
 			Canonical  string   `json:"canonical,omitempty"`
 			Drop       string   `json:"canonical_drop,omitempty"`
 			Distance   uint64   `json:"distance,omitempty"`
 			Feature    string   `json:"feature_hash,omitempty"`
-		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, f.Expansion, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
+		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, f.Expansion, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Digest, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

@@ -149,7 +149,7 @@ func (f Filter) Differences(asked Filter) string {
 			theirs[m.Key] = m.Value
 		}
 		for _, m := range f.members(true) {
-			note(m.Key, orZero(m.Value), orZero(theirs[m.Key]))
+			note(m.Key, shown(m.Key, m.Value), shown(m.Key, theirs[m.Key]))
 		}
 	}
 	return text
@@ -163,12 +163,34 @@ func orNone(v any) any {
 	return v
 }
 
-// orZero returns what people are shown for a value that may be a missing time.
-func orZero(v any) any {
-	if v == nil {
+// shown returns what people are shown for the value of a parameter, which may be a missing time.
+func shown(key string, v any) any {
+	switch unset := ParameterOf(key).Unset; {
+	case v == nil:
 		return 0
+	case unset != "" && reflect.ValueOf(v).IsZero():
+		return unset
 	}
 	return v
+}
+
+// NotIn says what is wrong with keeping the filter in a store that is not on this machine, if it
+// is kept with store: embedded only; nil: nothing.
+func (f Filter) NotIn(store string) *FieldError {
+	kind, _ := KindOf(f.Kind)
+	switch {
+	case kind.Local:
+		return &FieldError{
+			Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind are kept with store: embedded only, and not in %s", f.Kind, store),
+			Setting: fmt.Sprintf("%q: is for store: embedded: want another kind with store: %s", f.Kind, store),
+		}
+	case f.DigestBits() < longDigest:
+		return &FieldError{
+			Field: "digest", Msg: fmt.Sprintf("%d: such filters are kept with store: embedded only, and not in %s, which has a form of its own", f.DigestBits(), store),
+			Setting: fmt.Sprintf("%d: is for store: embedded: want %d with store: %s", f.DigestBits(), longDigest, store),
+		}
+	}
+	return nil
 }
 
 // MemberKeys returns the keys of a filter in the settings, those of all kinds.

@@ -156,6 +156,7 @@ type Parameter struct {
 	Of       string   // the parameter that it is a detail of: if that changes, it is reset; "": none
 	Why      string   // why it means nothing to other kinds; "": their Lacks
 	Optional bool     // calls show it only if it is set
+	Unset    string   // what people are shown for one that is not set, if it is not its zero value
 }
 
 // Type returns the type of the parameter's values.

@@ -1,13 +1,27 @@
 package configs
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Exact is what a filter of the kind exact is made with.
 type Exact struct {
 	// Store is where the filter is kept: mysql, or "" for the store of the daemon.
-	Store     string `yaml:"store"`
+	Store string `yaml:"store"`
+	// Digest is how many bits of each item's hash are kept: 64 or 128. 0: 128. With 64 an item
+	// takes half the memory, and a new one is mistaken for seen with a probability of n / 2^64
+	// at n items; for the embedded store.
+	Digest    uint64 `yaml:"digest"`
 	Canonical `yaml:",inline"`
 }
+
+// Digests of the kind exact. The long one is the default, and 0 stands for it: so it is not
+// written where older versions read.
+const (
+	ShortDigest = 64
+	longDigest  = 128
+)
 
 // StoreMySQL is the store, in MariaDB, of filters that name it; mysql.addr says where.
 const StoreMySQL = "mysql"
@@ -34,6 +48,9 @@ func exactKind() Kind {
 			Key: "store", Want: `a text, such as "mysql"`, Values: []string{StoreMySQL}, Optional: true,
 			Why:   "other filters are in the store of the daemon",
 			Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
+		}, {
+			Key: "digest", Want: "64 or 128", Like: "64", Optional: true, Unset: "128",
+			Usage: "exact: `bits` of each item's hash that are kept: 64 or 128 (default 128)",
 		}}, canonicalParameters()...),
 		Hashes: true, Forgets: true, Reserves: true, Commands: CommandsSet, MadeByCommands: true,
 	}
@@ -42,8 +59,25 @@ func exactKind() Kind {
 // KeptIn implements Placed.
 func (e Exact) KeptIn() string { return e.Store }
 
+// Digested are the parameters of filters that may keep a part of each hash.
+type Digested interface{ DigestBits() int }
+
+// DigestBits returns how many bits of the hash of an item the filter keeps, if it keeps hashes.
+func (f Filter) DigestBits() int {
+	if p, ok := f.Params.(Digested); ok {
+		return p.DigestBits()
+	}
+	return longDigest
+}
+
+// DigestBits implements Digested.
+func (e Exact) DigestBits() int { return int(cmp.Or(e.Digest, longDigest)) }
+
 // Complete implements Params.
 func (e Exact) Complete(d Defaults) Params {
+	if e.Digest == longDigest {
+		e.Digest = 0
+	}
 	e.Canonical = e.Canonical.complete(d)
 	return e
 }
@@ -53,6 +87,12 @@ func (e Exact) Faults() []Fault {
 	all := e.Canonical.faults()
 	if e.Store != "" && e.Store != StoreMySQL {
 		all = append([]Fault{{"store", fmt.Sprintf("%q: want mysql, or nothing for the store of the daemon", e.Store)}}, all...)
+	}
+	switch {
+	case e.Digest != 0 && e.Digest != ShortDigest && e.Digest != longDigest:
+		all = append(all, Fault{"digest", fmt.Sprintf("%d: want %d or %d", e.Digest, ShortDigest, longDigest)})
+	case e.Digest == ShortDigest && e.Store != "":
+		all = append(all, Fault{"digest", fmt.Sprintf("%d: is for store: embedded: want %d with store: %s", e.Digest, longDigest, e.Store)})
 	}
 	return all
 }

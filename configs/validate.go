@@ -102,8 +102,8 @@ func (c Config) validateFilters(f *fault.List) {
 		} else {
 			ids[spec.ID] = i
 		}
-		if kind, known := KindOf(spec.Kind); known && kind.Local && c.Store == "redis" && spec.KeptIn() == "" {
-			f.Add(key+"kind", "%q: is for store: embedded: want another kind with store: redis", spec.Kind)
+		if wrong := spec.NotIn(c.Store); wrong != nil && c.Store == "redis" && spec.KeptIn() == "" {
+			f.Text(key+wrong.Field, wrong.Setting)
 		}
 		if spec.KeptIn() == StoreMySQL && c.MySQL.Addr == "" {
 			f.Add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())

@@ -74,7 +74,7 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 		if f.Kind.Checked != "" {
 			checked = fmt.Sprintf(f.Kind.Checked, f.Blocks)
 		}
-		fmt.Fprintf(out, "%s: %s; %s%d items; %s; journal: %d segments, %d keys", f.Spec.Name, state, about, f.Items, checked, f.Segments, f.Keys)
+		fmt.Fprintf(out, "%s: %s; %s%d items; %s; journal: %d segments, %d entries", f.Spec.Name, state, about, f.Items, checked, f.Segments, f.Keys)
 		if f.TornBytes > 0 {
 			fmt.Fprintf(out, ", %d bytes that a crash left unfinished (normal)", f.TornBytes)
 		}

@@ -171,6 +171,12 @@ class APITest(APICase):
             self.assertEqual(caught.exception.error_code, code)
         self.assertEqual(self.client.commit("moments", moment, expire=60)["done"], 1)
 
+    def test_digest(self) -> None:
+        self.assertEqual(self.client.create_filter("short", kind="exact", digest=64)["digest"], 64)
+        with self.assertRaises(FilterError) as caught:
+            self.client.create_filter("short", kind="exact", digest=128)
+        self.assertEqual(caught.exception.error_code, "filter_conflict")
+
     def test_near(self) -> None:
         made = self.client.create_filter("pages", kind="simhash", distance=2, feature_hash="md5")
         self.assertEqual((made["distance"], made["feature_hash"]), (2, "md5"))

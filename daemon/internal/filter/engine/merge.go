@@ -93,7 +93,7 @@ func (e *Engine) Merge(ctx context.Context, from, into string) (*Filter, error) 
 	if source.Name == target.Name {
 		return nil, &UnlikeError{Filter: target.Name, Reason: "is one filter, and cannot be merged with itself"}
 	}
-	if err := target.sameItems(source.Spec, source.Seed()); err != nil {
+	if err := target.takesItemsOf(source.Spec, source.Seed()); err != nil {
 		return nil, err
 	}
 	if bits, ok := source.Set.(BitMap); ok {
@@ -106,6 +106,18 @@ func (e *Engine) Merge(ctx context.Context, from, into string) (*Filter, error) 
 	}
 	e.log.Info("filter merged", "filter", target.Name, "from", source.Name)
 	return target, nil
+}
+
+// takesItemsOf returns a *UnlikeError unless f can have the items of a filter with the spec and the
+// seed.
+func (f *Filter) takesItemsOf(spec Spec, seed uint64) error {
+	if err := f.sameItems(spec, seed); err != nil {
+		return err
+	}
+	if f.DigestBits() > spec.DigestBits() {
+		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("keeps %d bits of the hash of an item, and the other has only the first %d of them (digest); the other way round it can be done", f.DigestBits(), spec.DigestBits())}
+	}
+	return nil
 }
 
 // sameItems returns a *UnlikeError unless f is of the kind of a filter with the spec and the seed,
@@ -133,7 +145,7 @@ func (f *Filter) TakesDigestsOf(spec Spec, seed uint64) error {
 	if bits || own || f.TakesItems() != nil {
 		return &KindError{Filter: f.Name, Kind: f.Kind, Lacks: ErrListsNone}
 	}
-	return f.sameItems(spec, seed)
+	return f.takesItemsOf(spec, seed)
 }
 
 func (f *Filter) mergeDigests(ctx context.Context, source *Filter) error {

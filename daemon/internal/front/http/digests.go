@@ -21,9 +21,9 @@ import (
 )
 
 // A list of digests is text: a head, which is a JSON object with the version of the form, the
-// filter's kind, parameters and secret, and then a line for each digest: 32 hexadecimal digits and,
-// if its item expires, a blank and when, in milliseconds since 1970. The file of `urifilter export`
-// ends in a line of its own, see the command.
+// filter's kind, parameters and secret, and then a line for each digest: 32 hexadecimal digits, or
+// 16 if the filter keeps 64 bits, and, if its item expires, a blank and when, in milliseconds since
+// 1970. The file of `urifilter export` ends in a line of its own, see the command.
 const (
 	digestsVersion = 1
 	digestLine     = 32 + 1 + 13 + 1 // bytes, at most for the next 260 years
@@ -77,7 +77,8 @@ func (c *call) exportDigests() error {
 		return err
 	}
 	for _, d := range digests {
-		out = hex.AppendEncode(out, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.Key.Hi), d.Key.Lo))
+		key := d.Key.Bytes()
+		out = hex.AppendEncode(out, key[:f.DigestBits()/8])
 		if d.Left > 0 {
 			out = strconv.AppendInt(append(out, ' '), now.Add(d.Left).UnixMilli(), 10)
 		}
@@ -103,11 +104,12 @@ func (c *call) importDigests() error {
 	if err != nil {
 		return err
 	}
-	most := len(lines)/33 + 1               // of the shortest lines
+	width := spec.DigestBits() / 8
+	most := len(lines)/(2*width+1) + 1      // of the shortest lines
 	if !c.hold(int64(most) * (24 + 2*16)) { // as digests, and as keys by the time that they have left
 		return c.overloaded()
 	}
-	digests, expired, err := parseDigests(make([]engine.Digest, 0, most), lines, time.Now())
+	digests, expired, err := parseDigests(make([]engine.Digest, 0, most), lines, width, time.Now())
 	if err != nil {
 		return err
 	}
@@ -161,8 +163,9 @@ func (c *call) parseDigestsHead(text []byte) (spec engine.Spec, seed uint64, err
 	return spec, binary.BigEndian.Uint64(secret), err
 }
 
-// parseDigests appends the digests of the lines after the head. Those that have expired are only counted.
-func parseDigests(digests []engine.Digest, lines []byte, now time.Time) (_ []engine.Digest, expired int, err error) {
+// parseDigests appends the digests of the lines after the head, of width bytes each. Those that have
+// expired are only counted.
+func parseDigests(digests []engine.Digest, lines []byte, width int, now time.Time) (_ []engine.Digest, expired int, err error) {
 	for i := 0; len(lines) > 0; i++ {
 		var line []byte
 		line, lines, _ = bytes.Cut(lines, []byte{'\n'})
@@ -170,14 +173,14 @@ func parseDigests(digests []engine.Digest, lines []byte, now time.Time) (_ []eng
 		var key [16]byte
 		var at int64
 		n, err := 0, error(nil)
-		if len(digits) == 2*len(key) {
+		if len(digits) == 2*width {
 			n, err = hex.Decode(key[:], digits)
 		}
 		if err == nil && expires {
 			at, err = strconv.ParseInt(string(until), 10, 64)
 		}
-		if err != nil || n != len(key) {
-			return nil, 0, &items.Error{Code: items.InvalidItem, Index: i, Offset: -1, Detail: "want 32 hexadecimal digits and, for an item that expires, a blank and milliseconds since 1970"}
+		if err != nil || n != width {
+			return nil, 0, &items.Error{Code: items.InvalidItem, Index: i, Offset: -1, Detail: fmt.Sprintf("want %d hexadecimal digits and, for an item that expires, a blank and milliseconds since 1970", 2*width)}
 		}
 		d := engine.Digest{Key: bloom.Hash{Hi: binary.BigEndian.Uint64(key[:]), Lo: binary.BigEndian.Uint64(key[8:])}}
 		if expires {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
@@ -36,6 +37,8 @@ type Plan struct {
 	PerItem      float64 `json:"memory_bytes_per_item"`
 	Resident     uint64  `json:"resident_bytes"` // of a daemon that has only this filter; soon after a start up to 48 MiB more
 	Bits         *Bits   `json:"bit_map,omitempty"`
+	Digest       int     `json:"digest_bits,omitempty"`         // that are kept of each hash
+	Mistaken     float64 `json:"false_positive_rate,omitempty"` // expected with that many items, without a bit-map
 	File         uint64  `json:"file_bytes"`
 	Journal      uint64  `json:"journal_bytes"`          // at most, while no checkpoint is late
 	JournalItem  uint64  `json:"journal_bytes_per_item"` // without the heads of records
@@ -90,8 +93,15 @@ func New(spec engine.Spec, contents kind.Contents, of Settings) (Plan, error) {
 	if len(size.Layers) > 0 {
 		p.Bits = bitsOf(spec, size, items)
 		p.Archive = size.Memory
+	} else {
+		p.Mistaken = size.FalsePositives
 	}
-	p.Redis, _ = footprint.Expected(spec.Kind, items, size.Memory)
+	if _, ok := spec.Params.(configs.Digested); ok {
+		p.Digest = spec.DigestBits()
+	}
+	if spec.NotIn("redis") == nil {
+		p.Redis, _ = footprint.Expected(spec.Kind, items, size.Memory)
+	}
 	if p.Redis > 0 {
 		p.Mirror, p.Mirrored = footprint.Mirror(spec.Kind, items, size.Memory, of.Mirror)
 	}

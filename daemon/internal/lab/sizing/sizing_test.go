@@ -42,6 +42,8 @@ var filters = []struct {
 	{specOf("timing", configs.Timing{Expire: time.Hour}), kind.Contents{Items: 70_000}, 0.08},             // see table.Expected
 	{specOf("exact", configs.Exact{}), kind.Contents{Items: 2_000}, 0.04},
 	{specOf("exact", configs.Exact{}), kind.Contents{Items: 120_000}, 0.07}, // see table.Expected
+	{specOf("exact", configs.Exact{Digest: 64}), kind.Contents{Items: 2_000}, 0.04},
+	{specOf("exact", configs.Exact{Digest: 64}), kind.Contents{Items: 200_000}, 0.07},
 	{specOf("simhash", configs.Simhash{}), kind.Contents{Items: 30_000, IDBytes: 30}, 0.02},
 	{specOf("simhash", configs.Simhash{Distance: 6}), kind.Contents{Items: 20_000, IDBytes: 80}, 0.02},
 }

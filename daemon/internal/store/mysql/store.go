@@ -141,6 +141,9 @@ const Name = configs.StoreMySQL
 // takes refuses a filter of a kind that this store does not keep.
 func takes(spec engine.Spec) error {
 	if kind, ok := configs.KindOf(spec.Kind); ok && kind.Has("store") {
+		if wrong := spec.NotIn(Name); wrong != nil {
+			return wrong
+		}
 		return nil
 	}
 	return &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: MariaDB keeps filters of the kind %s", spec.Kind, configs.KindsWith("store"))}

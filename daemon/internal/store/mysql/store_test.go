@@ -41,7 +41,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 		c := config(server)
 		return storetest.Opener{
 			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
-			Refuses: elsewhere(),
+			Refuses: elsewhere(), Elsewhere: true,
 		}
 	})
 }

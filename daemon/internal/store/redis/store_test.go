@@ -58,8 +58,8 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 	t.Parallel()
 	opener := func(c Config) storetest.Opener {
 		return storetest.Opener{
-			Open:    func() (engine.Store, error) { return Open(context.Background(), c) },
-			Refuses: []string{"simhash", "scaling"}, HighBits: map[string]int{"exact": 12}, Bounded: c.MirrorBytes == tiny,
+			Open:      func() (engine.Store, error) { return Open(context.Background(), c) },
+			Elsewhere: true, HighBits: map[string]int{"exact": 12}, Bounded: c.MirrorBytes == tiny,
 		}
 	}
 	standalone := func(t *testing.T, mirror uint64) func(*testing.T) storetest.Opener {

@@ -26,6 +26,9 @@ type Opener struct {
 	Pass func(time.Duration)
 	// Refuses names the kinds of filters that the store does not create.
 	Refuses []string
+	// Elsewhere says that the store is not on this machine, so that it may refuse a filter because
+	// of another parameter than its kind.
+	Elsewhere bool
 	// HighBits is for kinds of whose keys the store keeps only a part: how many of the highest
 	// bits of Hi it distinguishes, besides all of Lo.
 	HighBits map[string]int
@@ -39,6 +42,9 @@ func (o Opener) takes(s Sample) bool { return o.refuses(s) == "" }
 func (o Opener) refuses(s Sample) string {
 	if slices.Contains(o.Refuses, s.Kind) {
 		return "kind"
+	}
+	if wrong := s.spec("", 1, 1).NotIn("elsewhere"); o.Elsewhere && wrong != nil {
+		return wrong.Field
 	}
 	return ""
 }
@@ -80,6 +86,9 @@ func Samples() []Sample {
 		}},
 		{Kind: "exact", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Exact{Canonical: configs.Canonical{Canonical: configs.CanonicalCrawl, CanonicalDrop: fmt.Sprintf("items-%d", n)}}
+		}},
+		{Kind: "exact", Variant: "-64", Exact: true, Params: func(n uint64) configs.Params {
+			return configs.Exact{Digest: configs.ShortDigest, Canonical: configs.Canonical{Canonical: configs.CanonicalCrawl, CanonicalDrop: fmt.Sprintf("items-%d", n)}}
 		}},
 	}
 }

@@ -37,8 +37,9 @@ of both together.`,
   # items are new again an hour after they were accepted
   urifilter filters create news --kind timing --expire 1h
 
-  # no item is missed, of however many: 18 bytes of memory each
+  # no item is missed, of however many: 18 bytes of memory each, or 8
   urifilter filters create jobs --kind exact
+  urifilter filters create pages --kind exact --digest 64
 
   # which pages are nearly the same? With the fingerprints of the Python module simhash
   urifilter filters create pages --kind simhash --feature-hash md5

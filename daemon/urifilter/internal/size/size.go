@@ -30,6 +30,7 @@ type options struct {
 	errorRate       float64
 	onFull          string
 	distance        uint64
+	digest          uint64
 	kinds           []string
 	idBytes         int
 	checkpoint      string
@@ -55,7 +56,7 @@ depends on the journal, which a clean stop leaves, too: "start" is right after a
 "mirror" is what each daemon with store redis keeps of the filter in its memory.
 Timing and exact filters grow item by item: their memory is an average. Simhash filters are those of texts that have little in common.`,
 		Example: `  urifilter size --items 150M --error-rate 0.0001
-  urifilter size --items 150e6 --kind bloom,exact --start=false
+  urifilter size --items 150e6 --kind bloom,exact --digest 64 --start=false
   urifilter size --items 150M --capacity 10M    # a bloom filter that has to grow
   urifilter size --items 10G --kind bloom --mirror-bytes 2GiB --start=false
   urifilter size --items 2G --kind bloom --on-full warn --json | jq '.[].redis_bytes'`,
@@ -68,6 +69,7 @@ Timing and exact filters grow item by item: their memory is an average. Simhash 
 	flags.Float64Var(&o.errorRate, "error-rate", configs.Default().AcceptErrorRate, configs.ParameterOf("error_rate").Usage)
 	flags.StringVar(&o.onFull, "on-full", "", configs.ParameterOf("on_full").Usage)
 	flags.Uint64Var(&o.distance, "distance", 0, configs.ParameterOf("distance").Usage)
+	flags.Uint64Var(&o.digest, "digest", 0, configs.ParameterOf("digest").Usage)
 	flags.StringSliceVar(&o.kinds, "kind", nil, "`kinds`: "+configs.KindNames()+" (default: all)")
 	flags.IntVar(&o.idBytes, "id-bytes", o.idBytes, "simhash: `bytes` of a document's id")
 	flags.StringVar(&o.checkpoint, "checkpoint-bytes", o.checkpoint, "the setting checkpoint_bytes, a `size`")
@@ -147,7 +149,7 @@ func (o options) specs() ([]configs.Filter, error) {
 	}
 	values := map[string]reflect.Value{
 		"capacity": reflect.ValueOf(capacity), "error_rate": reflect.ValueOf(o.errorRate),
-		"on_full": reflect.ValueOf(o.onFull), "distance": reflect.ValueOf(o.distance),
+		"on_full": reflect.ValueOf(o.onFull), "distance": reflect.ValueOf(o.distance), "digest": reflect.ValueOf(o.digest),
 	}
 	var specs []configs.Filter
 	for _, name := range names {
@@ -221,7 +223,16 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	row("  blocks of 512 bits", bits(func(b sizing.Bits) string { return human.Count(int64(b.Blocks)) }))
 	row("  layers", bits(func(b sizing.Bits) string { return strconv.Itoa(b.Layers) }))
 	row("  a further layer", bits(func(b sizing.Bits) string { return bytes(b.NextLayer) }))
-	row("expected error rate", bits(func(b sizing.Bits) string { return fmt.Sprintf("%.2g", b.FalsePositives) }))
+	row("expected error rate", func(p sizing.Plan) string {
+		rate := p.Mistaken
+		if p.Bits != nil {
+			rate = p.Bits.FalsePositives
+		}
+		if rate == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.2g", rate)
+	})
 	row("  promised", bits(func(b sizing.Bits) string { return fmt.Sprintf("%g", b.ErrorRate) }))
 	row("file", func(p sizing.Plan) string { return bytes(p.File) })
 	row("journal, at most", func(p sizing.Plan) string { return bytes(p.Journal) })
@@ -245,6 +256,9 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	for _, p := range plans {
 		if b := p.Bits; b != nil && b.FalsePositives > b.ErrorRate {
 			notes = append(notes, fmt.Sprintf("%s: more items than it is made for: more new ones are called seen than was promised", p.Kind))
+		}
+		if p.Digest > configs.ShortDigest {
+			notes = append(notes, fmt.Sprintf("%s: %d bits of each hash are kept; --digest %d takes half the memory, file and journal", p.Kind, p.Digest, configs.ShortDigest))
 		}
 		if configs.TakesTexts(p.Kind) {
 			notes = append(notes, fmt.Sprintf("%s: ids of %d bytes", p.Kind, idBytes))

@@ -23,13 +23,14 @@ import (
 //
 //	offset  size  field
 //	     0     8  magic of the format
-//	     8     4  version: 1, or 2 where reservations follow the entries
+//	     8     4  version: 1, or 2 where reservations follow the entries; 3 and 4: likewise, with
+//	              short entries
 //	    12     4  zero
 //	    16     8  seed
 //	    24     8  generation
 //	    32     8  created, nanoseconds since 1970 UTC
-//	    40     8  with deadlines, and in version 2: the table's time when the file was written,
-//	              milliseconds; else zero
+//	    40     8  with deadlines, and in versions 2 and 4: the table's time when the file was
+//	              written, milliseconds; else zero
 //	    48     8  likewise the machine's clock at that moment, milliseconds since 1970 UTC
 //	    56     8  sequence number of the first journal segment that is not covered
 //	    64     8  number of entries
@@ -40,16 +41,18 @@ import (
 // and a block, with entries of e bytes
 //
 //	   0     4  n, number of entries, at most 4096; 0 in the last block
-//	   4    en  entries: Hi, Lo, and with deadlines the table's time at which it expires
+//	   4    en  entries: Hi, Lo, and with deadlines the table's time at which it expires; a short
+//	            entry is Hi alone
 //	4+en     4  CRC-32C of all before
 //
-// Version 2 has reservations after the last block: see reservations.go.
+// Versions 2 and 4 have reservations after the last block: see reservations.go.
 //
 // It is written completely under another name and renamed, never changed in place: so a
 // wrong checksum always means damage, never an interrupted write.
 const (
 	version      = 1
-	reserving    = 2 // version with reservations
+	reserving    = 1 // more in a version with reservations
+	shortened    = 2 // more in one with short entries
 	headBytes    = 128
 	blockEntries = 4096
 )
@@ -59,12 +62,17 @@ type Format struct {
 	Magic [8]byte
 	// Deadlines says that entries have deadlines. Without, all are until table.Kept.
 	Deadlines bool
+	// Short says that entries are written without Lo. Which are read, their header says.
+	Short bool
 }
 
 // EntryBytes is the size of an entry.
 func (f Format) EntryBytes() int {
-	if f.Deadlines {
+	switch {
+	case f.Deadlines:
 		return 24
+	case f.Short:
+		return 8
 	}
 	return 16
 }
@@ -78,16 +86,21 @@ type Header struct {
 	From       uint64 // the first journal segment that is not covered
 	Count      uint64 // of entries; set by Write
 	Reserving  bool   // reservations follow the entries
+	Short      bool   // entries have no Lo; set by Read
 }
 
 func (f Format) encode(h Header) []byte {
 	b := make([]byte, headBytes)
 	le := binary.LittleEndian
 	copy(b, f.Magic[:])
-	le.PutUint32(b[8:], version)
+	v := uint32(version)
 	if h.Reserving {
-		le.PutUint32(b[8:], reserving)
+		v += reserving
 	}
+	if f.Short {
+		v += shortened
+	}
+	le.PutUint32(b[8:], v)
 	le.PutUint64(b[16:], h.Seed)
 	le.PutUint64(b[24:], h.Generation)
 	le.PutUint64(b[32:], uint64(h.Created.UnixNano()))
@@ -109,9 +122,12 @@ func (f Format) decodeHeader(b []byte) (h Header, err error) {
 	case bloom.Checksum(b[:124]) != le.Uint32(b[124:]):
 		return h, fmt.Errorf("%w: header checksum %08x, want %08x", bloom.ErrCorrupt, bloom.Checksum(b[:124]), le.Uint32(b[124:]))
 	}
-	v := le.Uint32(b[8:])
-	if v != version && v != reserving {
-		return h, fmt.Errorf("entries of format %d: this version reads format %d and %d; use a newer urifilter", v, version, reserving)
+	v, most := le.Uint32(b[8:]), uint32(version+reserving)
+	if !f.Deadlines {
+		most += shortened
+	}
+	if v < version || v > most {
+		return h, fmt.Errorf("entries of format %d: this version reads format %d to %d; use a newer urifilter", v, version, most)
 	}
 	return Header{
 		Seed:       le.Uint64(b[16:]),
@@ -121,7 +137,8 @@ func (f Format) decodeHeader(b []byte) (h Header, err error) {
 		Wall:       int64(le.Uint64(b[48:])),
 		From:       le.Uint64(b[56:]),
 		Count:      le.Uint64(b[64:]),
-		Reserving:  v == reserving,
+		Reserving:  (v-version)&reserving != 0,
+		Short:      (v-version)&shortened != 0,
 	}, nil
 }
 
@@ -132,7 +149,9 @@ func (f Format) appendBlock(b []byte, entries []table.Entry) []byte {
 	b = le.AppendUint32(b, uint32(len(entries)))
 	for _, e := range entries {
 		b = le.AppendUint64(b, e.Key.Hi)
-		b = le.AppendUint64(b, e.Key.Lo)
+		if !f.Short {
+			b = le.AppendUint64(b, e.Key.Lo)
+		}
 		if f.Deadlines {
 			b = le.AppendUint64(b, uint64(e.Until))
 		}
@@ -211,6 +230,7 @@ func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each f
 	if err != nil {
 		return 0, err
 	}
+	f.Short = h.Short
 	entryBytes := f.EntryBytes()
 	if most := uint64(size) / uint64(entryBytes); h.Count > most {
 		return 0, fmt.Errorf("%w: %d entries in %d bytes", bloom.ErrCorrupt, h.Count, size)
@@ -292,7 +312,10 @@ func (in *reading) block(head, entryBytes int, bad *[]error, each func([]byte) e
 func (f Format) entries(dst []table.Entry, b []byte) []table.Entry {
 	le := binary.LittleEndian
 	for ; len(b) > 0; b = b[f.EntryBytes():] {
-		e := table.Entry{Key: bloom.Hash{Hi: le.Uint64(b), Lo: le.Uint64(b[8:])}, Until: table.Kept}
+		e := table.Entry{Key: bloom.Hash{Hi: le.Uint64(b)}, Until: table.Kept}
+		if !f.Short {
+			e.Key.Lo = le.Uint64(b[8:])
+		}
 		if f.Deadlines {
 			e.Until = int64(le.Uint64(b[16:]))
 		}

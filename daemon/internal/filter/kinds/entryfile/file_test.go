@@ -14,6 +14,9 @@ import (
 
 var magic = [8]byte{'U', 'R', 'I', 'T', 'E', 'S', 'T', 'S'}
 
+// formats are all that there are.
+var formats = []Format{{Magic: magic}, {Magic: magic, Short: true}, {Magic: magic, Deadlines: true}}
+
 // decodeAll returns what decode finds.
 func decodeAll(f Format, data []byte) (h Header, all []table.Entry, reserved []table.Reservation, blocks int, err error) {
 	blocks, err = f.decode(bytes.NewReader(data), int64(len(data)),
@@ -49,7 +52,7 @@ func aReservation() table.Reservation {
 
 // A reservation of any number of keys comes back.
 func TestReservations(t *testing.T) {
-	f, h := Format{magic, true}, Header{Created: time.Unix(5, 6).UTC(), Reserving: true}
+	f, h := Format{Magic: magic, Deadlines: true}, Header{Created: time.Unix(5, 6).UTC(), Reserving: true}
 	for _, n := range []int{1, blockEntries, blockEntries + 1, 3 * blockEntries} {
 		many := aReservation()
 		for i := len(many.Keys); i < n; i++ {
@@ -79,9 +82,8 @@ func TestReservations(t *testing.T) {
 func FuzzDecodeEntries(f *testing.F) {
 	h := Header{Seed: 1, Generation: 1, Created: time.Unix(5, 6).UTC(), Time: 7, Wall: 8, From: 9}
 	entries := []table.Entry{{Key: bloom.Hash{Hi: 1, Lo: 2}, Until: 3}, {Key: bloom.Hash{Hi: 1 << 63, Lo: 2}, Until: -1}}
-	for _, deadlines := range []bool{false, true} {
-		format := Format{magic, deadlines}
-		whole := encodeAll(format, h, entries)
+	for _, format := range formats {
+		deadlines, whole := format.Deadlines, encodeAll(format, h, entries)
 		f.Add(deadlines, []byte{})
 		f.Add(deadlines, encodeAll(format, h, nil))
 		f.Add(deadlines, whole)
@@ -93,8 +95,9 @@ func FuzzDecodeEntries(f *testing.F) {
 		f.Add(deadlines, encodeAll(format, reserving, entries))
 	}
 	f.Fuzz(func(t *testing.T, deadlines bool, data []byte) {
-		format := Format{magic, deadlines}
+		format := Format{Magic: magic, Deadlines: deadlines}
 		h, all, reserved, _, err := decodeAll(format, data)
+		format.Short = h.Short
 		if len(all)*format.EntryBytes() > len(data) {
 			t.Fatalf("%d entries in %d bytes", len(all), len(data))
 		}
@@ -117,11 +120,11 @@ func FuzzDecodeEntries(f *testing.F) {
 
 // A file that is cut short or has a flipped bit is reported as damaged, at any length.
 func TestDamageIsSeen(t *testing.T) {
-	for i := range 4 {
-		f := Format{magic, i%2 == 1}
-		h := Header{Seed: 1, Generation: 1, Created: time.Unix(5, 6).UTC(), From: 9, Reserving: i > 1}
+	for i := range 2 * len(formats) {
+		f, reserving := formats[i/2], i%2
+		h := Header{Seed: 1, Generation: 1, Created: time.Unix(5, 6).UTC(), From: 9, Reserving: reserving == 1}
 		whole := encodeAll(f, h, []table.Entry{{Key: bloom.Hash{Hi: 1, Lo: 2}, Until: table.Kept}, {Key: bloom.Hash{Hi: 3, Lo: 4}, Until: table.Kept}}, aReservation())
-		wantBlocks, wantReserved := 2+i/2*2, i/2
+		wantBlocks, wantReserved := 2+2*reserving, reserving
 		if _, all, reserved, blocks, err := decodeAll(f, whole); err != nil || len(all) != 2 || blocks != wantBlocks || len(reserved) != wantReserved {
 			t.Fatalf("%v and %v in %d blocks, %v", all, reserved, blocks, err)
 		}

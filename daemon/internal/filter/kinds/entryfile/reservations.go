@@ -14,7 +14,8 @@ import (
 //	     4    16  id of the reservation: Hi, Lo
 //	    20     8  the table's time when it was made
 //	    28     8  and when it ends
-//	    36   17n  keys: Hi, Lo, and a byte: 1 held, 2 committed, 3 released, 4 lost to another
+//	    36   17n  keys: Hi, Lo (zero beside short entries), and a byte: 1 held, 2 committed,
+//	              3 released, 4 lost to another
 //	36+17n     4  CRC-32C of all before
 const (
 	reservedHead  = 32

@@ -1,9 +1,11 @@
-// Package exact is the kind exact: any number of items are remembered by their 128-bit hashes
-// until they are forgotten. The table is in package table; this package makes it from a spec,
+// Package exact is the kind exact: any number of items are remembered by their hashes, of 128 bits
+// or the first 64 of them, until they are forgotten. The table is in package table; this package makes it from a spec,
 // and defines the contents of its file and of its journal.
 package exact
 
 import (
+	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
@@ -19,19 +21,29 @@ import (
 func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "exact", Size: size, File: "hashes", Width: 2, Parts: table.Groups, Checked: "hashes: %d blocks checked",
-		New: func(_ engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
-			return newFrom(entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created}, timing.Begin(clock)), nil
+		New: func(spec engine.Spec, b engine.Identity, clock timing.Clock) (kind.Memory, error) {
+			head := entryfile.Header{Seed: b.Seed, Generation: b.Generation, Created: b.Created, Short: spec.DigestBits() < 128}
+			return newFrom(head, timing.Begin(clock)), nil
 		},
 		Read: read,
 	}
 }
 
-var format = entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'E', 'X', 'A', 'C', 'T'}}
+func formatOf(short bool) entryfile.Format {
+	return entryfile.Format{Magic: [8]byte{'U', 'R', 'I', 'E', 'X', 'A', 'C', 'T'}, Short: short}
+}
+
+func newTable(short bool) *table.Table {
+	if short {
+		return table.NewShort()
+	}
+	return table.New()
+}
 
 // memory is a table whose time stands still, except for its reservations. An entry of the
 // journal is a key and, in the second slot, Hi: table.Kept if the key was added, table.Still if
-// it was forgotten; or an entry of package table about reservations. The last entry of a key
-// counts, so entries that are already in the file do no harm.
+// it was forgotten; or an entry of package table about reservations. Short keys share entries, see
+// there. The last entry of a key counts, so entries that are already in the file do no harm.
 type memory struct {
 	head entryfile.Header // of the file that was read
 	keys *table.Table
@@ -45,7 +57,7 @@ type memory struct {
 var _ kind.Reserving = (*memory)(nil)
 
 func newFrom(head entryfile.Header, time *timing.Timeline) *memory {
-	m := &memory{head: head, keys: table.New(), time: time}
+	m := &memory{head: head, keys: newTable(head.Short), time: time}
 	m.keys.Leases(time.Now, engine.KeptSettled)
 	m.reserves.Store(head.Reserving)
 	return m
@@ -88,7 +100,7 @@ func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	if h.Reserving {
 		h.Time, h.Wall = now.Table, now.Wall
 	}
-	_, err := format.Write(fs, path, h, entryfile.Source{
+	_, err := formatOf(h.Short).Write(fs, path, h, entryfile.Source{
 		Part:         func(i int, dst []table.Entry) []table.Entry { return m.keys.Part(i, table.Still, dst) },
 		Reservations: m.keys.EachReservation,
 	})
@@ -98,9 +110,9 @@ func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	return err
 }
 
-func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
+func read(spec engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, error) {
 	var m *memory
-	blocks, _, err := format.Read(path, func(h entryfile.Header) entryfile.Receiver {
+	blocks, _, err := formatOf(false).Read(path, func(h entryfile.Header) entryfile.Receiver {
 		at := timing.Reading{Table: h.Time, Wall: h.Wall} // zero if nothing was reserved
 		m = newFrom(h, timing.GoOn(clock, at))
 		m.lag.Note(at)
@@ -108,6 +120,9 @@ func read(_ engine.Spec, path string, clock timing.Clock) (kind.Memory, uint64, 
 	})
 	if err != nil {
 		return nil, 0, err
+	}
+	if spec.Params != nil && m.head.Short != (spec.DigestBits() < 128) {
+		return nil, 0, errors.Join(fmt.Errorf("%s: %w: it has other digests than those of %d bits that the filter has", path, bloom.ErrCorrupt, spec.DigestBits()), m.Free())
 	}
 	m.read = blocks
 	return m, m.head.From, nil

@@ -3,6 +3,7 @@ package exact
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +19,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 )
 
-func newMemory(t *testing.T) *memory {
+// vectors are the digests that a filter can have, and the ends of the names of their files.
+var vectors = map[string]uint64{"": 0, "64": configs.ShortDigest}
+
+func newMemory(t *testing.T, digest uint64) *memory {
 	t.Helper()
-	m, err := Kind().New(engine.Spec{ID: 1, Name: "jobs", Kind: Kind().Name, Params: configs.Exact{}},
+	m, err := Kind().New(engine.Spec{ID: 1, Name: "jobs", Kind: Kind().Name, Params: configs.Exact{Digest: digest}},
 		engine.Identity{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}, timing.SystemClock())
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +47,14 @@ func (j *journal) AppendEntries(slots []bloom.Hash) { j.slots = append(j.slots, 
 
 // The bytes of a file are those of docs/format.md, today and in every later version.
 func TestHashesVector(t *testing.T) {
+	for name, digest := range vectors {
+		t.Run(name, func(t *testing.T) { testHashesVector(t, "hashes"+name+".hex", digest) })
+	}
+}
+
+func testHashesVector(t *testing.T, vector string, digest uint64) {
 	path := filepath.Join(t.TempDir(), Kind().File)
-	m := newMemory(t)
+	m := newMemory(t, digest)
 	defer m.Free()
 	if n, err := m.Add(hashes("abc"), make([]bool, 3)); n != 3 || err != nil {
 		t.Fatal(n, err)
@@ -56,13 +66,17 @@ func TestHashesVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join("testdata", "hashes.hex"))
+	text, err := os.ReadFile(filepath.Join("testdata", vector))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := hex.DecodeString(strings.Join(strings.Fields(string(text)), ""))
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("got %x\nwant %x, %v", got, want, err)
+	}
+	other := engine.Spec{Kind: Kind().Name, Params: configs.Exact{Digest: configs.ShortDigest - digest}}
+	if _, _, err := Kind().Read(other, path, timing.SystemClock()); !errors.Is(err, bloom.ErrCorrupt) || !strings.Contains(err.Error(), "other digests") {
+		t.Errorf("read as that of a filter with other digests: %v", err)
 	}
 	again, from, err := Kind().Read(engine.Spec{}, path, timing.SystemClock())
 	if err != nil {
@@ -74,12 +88,18 @@ func TestHashesVector(t *testing.T) {
 	}
 }
 
-// With a reservation the file is of version 2, and has the clocks.
+// With a reservation the file is of version 2, or 4, and has the clocks.
 func TestReservationsVector(t *testing.T) {
+	for name, digest := range vectors {
+		t.Run(name, func(t *testing.T) { testReservationsVector(t, "reserved"+name+".hex", digest > 0) })
+	}
+}
+
+func testReservationsVector(t *testing.T, vector string, short bool) {
 	path := filepath.Join(t.TempDir(), Kind().File)
 	wall := int64(1_800_000_000_000)
 	clock := timing.Clock{Elapsed: func() time.Duration { return 0 }, Wall: func() time.Time { return time.UnixMilli(wall) }}
-	m := newFrom(entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}, timing.Begin(clock))
+	m := newFrom(entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789), Short: short}, timing.Begin(clock))
 	defer m.Free()
 	m.SetFileReserves()
 	wall += 500 // the clock was set
@@ -97,7 +117,7 @@ func TestReservationsVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join("testdata", "reserved.hex"))
+	text, err := os.ReadFile(filepath.Join("testdata", vector))
 	if err != nil {
 		t.Fatalf("%v; got %x", err, got)
 	}
@@ -117,7 +137,13 @@ func TestReservationsVector(t *testing.T) {
 
 // The last journal entry of a key counts, whatever the file had for it.
 func TestJournalIsAppliedInItsOrder(t *testing.T) {
-	a := newMemory(t)
+	for name, digest := range vectors {
+		t.Run(name, func(t *testing.T) { testJournal(t, digest) })
+	}
+}
+
+func testJournal(t *testing.T, digest uint64) {
+	a := newMemory(t, digest)
 	defer a.Free()
 	var j journal
 	a.Log(&j)
@@ -135,7 +161,7 @@ func TestJournalIsAppliedInItsOrder(t *testing.T) {
 		t.Fatalf("%d are forgotten, %+v", got, a.Stats())
 	}
 	for _, before := range []string{"", "c", "abcd", "abde", "bd"} { // states that a file may have recorded
-		b := newMemory(t)
+		b := newMemory(t, digest)
 		if _, err := b.Add(hashes(before), make([]bool, len(before))); err != nil {
 			t.Fatal(err)
 		}

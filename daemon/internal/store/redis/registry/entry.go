@@ -31,6 +31,9 @@ type Entry struct {
 // NewEntry returns the entry of a new filter.
 func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 	e := Entry{Spec: spec, Seed: b.Seed, Gen: b.Generation, Born: b.Created.UnixNano()}
+	if wrong := spec.NotIn("redis"); wrong != nil {
+		return e, wrong
+	}
 	switch {
 	case configs.HasBitMap(spec.Kind):
 		h, err := engine.BitMapHeader(spec, b)

@@ -43,7 +43,8 @@ func lines(r *apitest.Rig, path, filter, site string, n int) int {
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	for name, spec := range map[string]string{
-		"fixed": `{"capacity":20000,"on_full":"warn"}`, "grown": `{"capacity":1000}`, "exact": `{"kind":"exact","canonical":"safe"}`, "timed": `{"kind":"timing","expire":86400}`,
+		"fixed": `{"capacity":20000,"on_full":"warn"}`, "grown": `{"capacity":1000}`, "exact": `{"kind":"exact","canonical":"safe"}`,
+		"short": `{"kind":"exact","digest":64}`, "timed": `{"kind":"timing","expire":86400}`,
 	} {
 		r, stop := embeddedRig(t, dir)
 		other := name + "_other"
@@ -83,7 +84,7 @@ func TestMergeRefused(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a": `{"capacity":100000}`, "b": `{"capacity":100000}`, "large": `{"like":"a","capacity":500000}`, "fixed": `{"like":"a","on_full":"warn"}`,
 		"tight": `{"capacity":1000,"on_full":"reject"}`, "jobs": `{"kind":"exact"}`, "uris": `{"like":"jobs","canonical":"safe"}`, "news": `{"kind":"timing","expire":60}`,
-		"bf": `{"kind":"scaling"}`, "bf2": `{"kind":"scaling"}`,
+		"bf": `{"kind":"scaling"}`, "bf2": `{"kind":"scaling"}`, "short": `{"like":"jobs","digest":64}`,
 	} {
 		if like := strings.Contains(spec, "like"); like {
 			r.Put("a", `{"capacity":100000}`)
@@ -106,6 +107,7 @@ func TestMergeRefused(t *testing.T) {
 		{"a", "fixed", "filters_differ", "both grow or both not"},
 		{"tight", "tight2", "filter_full", "on_full reject leaves room for 1000"},
 		{"jobs", "news", "filters_differ", "is of the kind exact, the other of the kind timing"},
+		{"jobs", "short", "filters_differ", "keeps 128 bits of the hash of an item, and the other has only the first 64"},
 		{"bf", "bf2", "digests_not_supported", "is of the kind scaling, which has no digests"},
 	} {
 		a := r.Post("/api/v1/filters/"+c.into+"/merge?from="+c.from, "")
@@ -149,7 +151,7 @@ func parts(t *testing.T, r *apitest.Rig, name string) (head string, digests []st
 
 // What one daemon exports, another imports: it knows the same items, until the same time.
 func TestDigests(t *testing.T) {
-	for _, spec := range []string{`{"kind":"exact","canonical":"safe"}`, `{"kind":"timing","expire":3600}`} {
+	for spec, digits := range map[string]int{`{"kind":"exact","canonical":"safe"}`: 32, `{"kind":"exact","digest":64}`: 16, `{"kind":"timing","expire":3600}`: 32} {
 		from, stop := embeddedRig(t, t.TempDir())
 		from.Put("jobs", spec)
 		lines(from, "/api/v1/filter", "jobs", "a", 3000)
@@ -181,7 +183,7 @@ func TestDigests(t *testing.T) {
 			{"bits", head + "\n" + digests[0], "digests_not_supported"},
 			{"copy", head + "\n" + digests[0] + "\n", "invalid_item"},
 			{"copy", head + "\n" + digests[0][1:], "invalid_item"},
-			{"copy", head + "\n" + digests[0][:32] + " x", "invalid_item"},
+			{"copy", head + "\n" + digests[0][:digits] + " x", "invalid_item"},
 			{"copy", strings.Replace(head, `format":1`, `format":2`, 1), "malformed_json"},
 			{"copy", strings.Replace(head, `secret":"`, `secret":"00`, 1), "malformed_json"},
 			{"new", strings.Replace(head, `"kind":"`, `"kind":"x`, 1), "invalid_filter"},
@@ -192,6 +194,52 @@ func TestDigests(t *testing.T) {
 			}
 		}
 		stop()
+	}
+}
+
+// A filter that keeps 64 bits of each digest takes those of one that keeps all 128, from its export and by a merge.
+func TestLongDigestsIntoShort(t *testing.T) {
+	r, stop := embeddedRig(t, t.TempDir())
+	defer stop()
+	r.Put("long", `{"kind":"exact"}`)
+	lines(r, "/api/v1/filter", "long", "a", 3000)
+	head, digests := parts(t, r, "long")
+	for name, take := range map[string]func() apitest.Answer{
+		"merged": func() apitest.Answer { return r.Post("/api/v1/filters/merged/merge?from=long", "") },
+		"imported": func() apitest.Answer {
+			return r.Do("POST", "/api/v1/filters/imported/digests", head+"\n"+strings.Join(digests, ""), "Content-Type", "text/plain")
+		},
+	} {
+		if a := r.Put(name, `{"like":"long","digest":64}`); a.Status != 201 || !strings.Contains(a.Body, `"digest":64`) {
+			t.Fatalf("%s: %d %s", name, a.Status, a.Body)
+		}
+		lines(r, "/api/v1/filter", name, "b", 100)
+		if a := take(); a.Status != 200 {
+			t.Fatalf("%s: %d %s", name, a.Status, a.Body)
+		}
+		if a, b, c := lines(r, "/api/v1/check", name, "a", 3000), lines(r, "/api/v1/check", name, "b", 100), lines(r, "/api/v1/check", name, "c", 3000); a+b != 0 || c != 3000 {
+			t.Errorf("%s: %d and %d of its items are new, and %d of 3000 others", name, a, b, c)
+		}
+		shortHead, short := parts(t, r, name)
+		if len(short) != 3100 || len(short[0]) != 17 {
+			t.Errorf("%s: %d digests, the first of which is %q", name, len(short), short[0])
+		}
+		a := r.Do("POST", "/api/v1/filters/long/digests", shortHead+"\n"+short[0], "Content-Type", "text/plain")
+		if p := a.Problem(t); p.ErrorCode != "filters_differ" || !strings.Contains(p.Detail, "keeps 128 bits") {
+			t.Errorf("back into the long one: %d %s", a.Status, a.Body)
+		}
+	}
+	if a := r.Put("long", `{"digest":64}`); a.Problem(t).ErrorCode != "filter_conflict" || !strings.Contains(a.Body, "digest is 128, not 64") {
+		t.Errorf("another digest for a filter that is there: %d %s", a.Status, a.Body)
+	}
+	if a := r.Put("long", `{"digest":128}`); a.Status != 200 || strings.Contains(a.Body, "digest") {
+		t.Errorf("the digest that it has: %d %s", a.Status, a.Body)
+	}
+	if a := r.Put("new", `{"kind":"exact","digest":96}`); a.Problem(t).ErrorCode != "invalid_filter" || !strings.Contains(a.Body, "96: want 64 or 128") {
+		t.Errorf("a digest of 96 bits: %d %s", a.Status, a.Body)
+	}
+	if a := r.Put("new", `{"digest":64}`); a.Problem(t).ErrorCode != "invalid_filter" || !strings.Contains(a.Body, "is for filters of the kind exact") {
+		t.Errorf("a digest of the kind bloom: %d %s", a.Status, a.Body)
 	}
 }
 
