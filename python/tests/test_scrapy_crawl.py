@@ -131,6 +131,15 @@ class CrawlTest(CrawlCase):
         shared = self.crawl("links", arguments=name, BOT_NAME="two", URIFILTER_TYPE="clash")
         self.assertEqual((self.web.pages(), shared.log.count(said)), ({}, 0), shared.log)
 
+    def test_kind(self) -> None:
+        done = self.crawl("seed", arguments={"name": "exactly"}, URIFILTER_KIND="exact", URIFILTER_DIGEST=64)
+        self.assertEqual(self.stat(done, "downloader/request_count"), [100], done.log)
+        with FilterAPIClient(Settings(url=self.daemon.url)) as client:
+            info = client.filter_info("exactly")
+        self.assertEqual((info["kind"], info["digest"], info["items"]), ("exact", 64, 101))
+        again = self.crawl("seed", arguments={"name": "exactly"}, URIFILTER_KIND="exact", URIFILTER_DIGEST=128)
+        self.assertIn("URIFILTER_DIGEST 128 is not used: filter exactly is there with digest 64", again.log)
+
     def test_old_settings(self) -> None:
         done = self.crawl("seed", arguments={"name": "old"}, BLOOMFILTER_BIT=20, BLOOMFILTER_HASH_NUMBER=6)
         self.assertEqual(self.stat(done, "downloader/request_count"), [100])

@@ -44,6 +44,12 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual(self.read(URIFILTER_WHEN_AWAY="pass").client.patience, 0)
         self.assertEqual(self.read(URIFILTER_CAPACITY="1000", URIFILTER_ERROR_RATE="0.01", URIFILTER_TYPE="x").spec, {"kind": "bloom", "capacity": 1000, "error_rate": 0.01})
         self.assertEqual(self.read(URIFILTER_EXPIRE="3600").spec, {"kind": "timing", "expire": 3600})
+        self.assertEqual(self.read(URIFILTER_KIND="timing", URIFILTER_EXPIRE="3600").spec, {"kind": "timing", "expire": 3600})
+        self.assertEqual(self.read(URIFILTER_KIND="bloom", URIFILTER_CAPACITY=10).spec, {"kind": "bloom", "capacity": 10})
+        exact = self.read(URIFILTER_KIND="exact", URIFILTER_DIGEST="64", URIFILTER_TYPE="x")
+        self.assertEqual((exact.spec, exact.create), ({"kind": "exact", "digest": 64}, True))
+        self.assertEqual(exact.set_by, {"digest": "URIFILTER_DIGEST", "kind": "URIFILTER_KIND"})
+        self.assertEqual(self.read(URIFILTER_SEEN="downloaded", URIFILTER_DIGEST=64).spec, {"kind": "exact", "digest": 64})
         self.assertTrue(self.read(URIFILTER_TYPE="x", URIFILTER_CREATE="1").create)
         self.assertFalse(self.read(URIFILTER_CREATE="0").create)
 
@@ -72,6 +78,13 @@ class OptionsTest(unittest.TestCase):
             ({"URIFILTER_ERROR_RATE": 1}, "URIFILTER_ERROR_RATE: 1: want a number, more than 0 and less than 1"),
             ({"URIFILTER_CACHE": "1.5"}, "URIFILTER_CACHE: '1.5': want a whole number"),
             ({"URIFILTER_URL": 7}, "url: want a text"),
+            ({"URIFILTER_KIND": "cuckoo"}, "URIFILTER_KIND: 'cuckoo': want bloom, timing or exact"),
+            ({"URIFILTER_KIND": "timing"}, "URIFILTER_KIND: 'timing': want URIFILTER_EXPIRE, too"),
+            ({"URIFILTER_KIND": "exact", "URIFILTER_EXPIRE": 60}, "URIFILTER_KIND: 'exact': with URIFILTER_EXPIRE the kind is timing"),
+            ({"URIFILTER_KIND": "exact", "URIFILTER_CAPACITY": 60}, "URIFILTER_KIND: 'exact': has no capacity"),
+            ({"URIFILTER_KIND": "bloom", "URIFILTER_SEEN": "downloaded"}, "URIFILTER_KIND: 'bloom': with URIFILTER_SEEN"),
+            ({"URIFILTER_DIGEST": 64}, "URIFILTER_DIGEST: 64: is for URIFILTER_KIND = exact"),
+            ({"URIFILTER_KIND": "exact", "URIFILTER_DIGEST": 96}, "URIFILTER_DIGEST: 96: want 64 or 128"),
             ({"BLOOMFILTER_BIT": "99"}, "BLOOMFILTER_BIT 99"),
             ({"BLOOMFILTER_HASH_NUMBER": "0"}, "BLOOMFILTER_HASH_NUMBER 0"),
         ):

@@ -112,10 +112,11 @@ def _compare(info: Dict[str, Any], options: Options) -> None:
             f"URIFILTER_EXPIRE: filter {info['name']} is of the kind {info['kind']}, which does not forget"
             "\nhint: let URIFILTER_FILTER name another filter"
         )
+    have = {"digest": 128, **info} if info["kind"] == "exact" else info
     for member, setting in options.set_by.items():
-        if member in info and info[member] != options.spec[member]:
-            said = f"there with {member} {info[member]}"
-        elif member not in info:
+        if member in have and have[member] != options.spec[member]:
+            said = f"there with {member} {have[member]}"
+        elif member not in have:
             said = f"of the kind {info['kind']}"
         else:
             continue

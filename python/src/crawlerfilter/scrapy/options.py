@@ -20,6 +20,10 @@ URIFILTER_TRIES        3              how often ``downloaded`` lets this crawl h
                                       that fails for good, each time with its retries
 URIFILTER_FAILED_CODES see below      statuses of responses with which a download has failed
 URIFILTER_CREATE       see below      whether a filter that is missing is made
+URIFILTER_KIND         the daemon's   kind of a filter that is made: ``bloom``, ``timing`` or
+                                      ``exact``, which wants no capacity
+URIFILTER_DIGEST       128            bits that ``exact`` keeps of each hash: 64 take half
+                                      the memory
 URIFILTER_CAPACITY     the daemon's   items that a filter is made for
 URIFILTER_ERROR_RATE   the daemon's   its false positives at capacity, as a ratio
 URIFILTER_EXPIRE       none           seconds; the filter is then of the kind timing, and
@@ -37,7 +41,7 @@ URIFILTER_BATCH        500            requests that BatchMiddleware asks for in 
 
 URL, TOKEN, TOKEN_FILE, TIMEOUT, IN_DOUBT and CA_FILE are also read from the environment. DRY_RUN
 is true in the commands bench, check, fetch, parse, shell and view. CREATE is
-true where the name is that of the spider, or CAPACITY, ERROR_RATE, EXPIRE or one of the
+true where the name is that of the spider, or KIND, CAPACITY, ERROR_RATE, EXPIRE or one of the
 two below is set. FAILED_CODES are those of RETRY_HTTP_CODES. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
 from scrapy-redis-bloomfilter, give a capacity, see :func:`old_capacity`.
 """
@@ -61,6 +65,8 @@ logger = logging.getLogger("crawlerfilter.scrapy")
 
 WHEN_AWAY = ("wait", "raise", "pass")
 SEEN = ("scheduled", "downloaded")
+KINDS = ("bloom", "timing", "exact")
+DIGESTS = (64, 128)
 
 #: Seconds that a lease can last.
 MOST_LEASE = 86_400
@@ -69,7 +75,7 @@ MOST_LEASE = 86_400
 NAMES = frozenset(
     "URIFILTER_" + name
     for name in (
-        "URL TOKEN TOKEN_FILE CA_FILE FILTER TYPE DRY_RUN SEEN LEASE TRIES FAILED_CODES CREATE CAPACITY ERROR_RATE EXPIRE "
+        "URL TOKEN TOKEN_FILE CA_FILE FILTER TYPE DRY_RUN SEEN LEASE TRIES FAILED_CODES CREATE KIND DIGEST CAPACITY ERROR_RATE EXPIRE "
         "WHEN_AWAY WAIT TIMEOUT IN_DOUBT CACHE BATCH"
     ).split()
 )
@@ -120,8 +126,8 @@ class Options:
             spec=spec,
             set_by={
                 member: setting if settings.get(setting) else "the capacity of BLOOMFILTER_BIT,"
-                for member, setting in (("capacity", "URIFILTER_CAPACITY"), ("error_rate", "URIFILTER_ERROR_RATE"))
-                if member in spec
+                for member, setting in (("capacity", "URIFILTER_CAPACITY"), ("error_rate", "URIFILTER_ERROR_RATE"), ("digest", "URIFILTER_DIGEST"), ("kind", "URIFILTER_KIND"))
+                if member in spec and (member != "kind" or settings.get(setting))
             },
             expire=expire,
             when_away=when_away,
@@ -165,6 +171,7 @@ COUNT = Number("a whole number, 1 or more", int, lambda n: n >= 1)
 RATIO = Number("a number, more than 0 and less than 1", float, lambda x: 0 < x < 1)
 PAUSE = Number("a number of seconds, 0 or more", float, lambda s: 0 <= s < math.inf)
 SECONDS = Number("a number of seconds, more than 0", float, lambda s: 0 < s < math.inf)
+DIGEST = Number("64 or 128", int, lambda n: n in DIGESTS)
 LEASE = Number(f"a number of seconds, more than 0, at most {MOST_LEASE}", float, lambda s: 0 < s <= MOST_LEASE)
 
 
@@ -255,13 +262,27 @@ def type_of(setting: Union[int, str], spider: Optional[str], project: str = "scr
 
 def spec_of(settings: Any, expire: Optional[float], downloaded: bool = False) -> Dict[str, Any]:
     """What a filter that is missing is made with; what is left out is the daemon's default."""
-    if expire is not None:
-        return {"kind": "timing", "expire": int(expire) if expire == int(expire) else expire}
-    if downloaded:
-        return {"kind": "exact"}
-    spec: Dict[str, Any] = {}
     capacity = number(settings, "URIFILTER_CAPACITY", COUNT, None)
     rate = number(settings, "URIFILTER_ERROR_RATE", RATIO, None)
+    digest = number(settings, "URIFILTER_DIGEST", DIGEST, None)
+    asked = settings.get("URIFILTER_KIND")
+    kind = asked or ("timing" if expire is not None else "exact" if downloaded else "")
+    for wrong, said in (
+        (asked and asked not in KINDS, "want bloom, timing or exact"),
+        (kind == "timing" and expire is None, "want URIFILTER_EXPIRE, too"),
+        (kind != "timing" and expire is not None, "with URIFILTER_EXPIRE the kind is timing"),
+        (kind == "bloom" and downloaded, "with URIFILTER_SEEN = downloaded want exact, or timing"),
+        (asked == "exact" and (capacity or rate), "has no capacity and no error rate: leave out URIFILTER_CAPACITY and URIFILTER_ERROR_RATE"),
+    ):
+        if wrong:
+            raise SettingsError(f"URIFILTER_KIND: {asked!r}: {said}")
+    if digest is not None and kind != "exact":
+        raise SettingsError(f"URIFILTER_DIGEST: {digest}: is for URIFILTER_KIND = exact")
+    if kind == "timing" and expire is not None:
+        return {"kind": kind, "expire": int(expire) if expire == int(expire) else expire}
+    if kind == "exact":
+        return {"kind": kind} if digest is None else {"kind": kind, "digest": digest}
+    spec: Dict[str, Any] = {"kind": kind} if kind else {}
     bit = number(settings, "BLOOMFILTER_BIT", WHOLE, None)
     hashes = number(settings, "BLOOMFILTER_HASH_NUMBER", WHOLE, None)
     if capacity is None and (bit is not None or hashes is not None):
