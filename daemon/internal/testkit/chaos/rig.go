@@ -77,8 +77,9 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	count := 3
 	var addrs []string
 	filters := map[bool]string{true: ballast}[r.bounded]
+	digest := map[bool]string{true: ", digest: 64"}[store == "embedded" && r.growing()]
 	env := []string{
-		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
+		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact" + digest + "}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {

@@ -27,7 +27,7 @@ func TestNoRacePowerLoss(t *testing.T) {
 	t.Parallel()
 	var tried figures
 	for i := range *scripts {
-		s := write(*seedFlag+uint64(i), 14, "uri", "times")
+		s := write(*seedFlag+uint64(i), 14, "uri", "times", "short")
 		check(t, s, *perCut, &tried)
 		if t.Failed() {
 			break
@@ -59,7 +59,7 @@ func TestNoRaceEveryStateOfASmallRun(t *testing.T) {
 	var tried figures
 	for i, durability := range []string{"always", "interval", "none"} {
 		check(t, script{seed: uint64(i), durability: durability, checkpoint: 1, steps: []step{
-			{"add", "uri", 3}, {"add", "uri", 600}, {"add", "times", 40}, {"add", "pages", 30}, {"rest", "", 150}, {"add", "uri", 5},
+			{"add", "uri", 3}, {"add", "uri", 600}, {"add", "times", 40}, {"add", "short", 41}, {"add", "pages", 30}, {"rest", "", 150}, {"add", "uri", 5},
 			{"kill after operations", "", 9}, {"add", "uri", 300}, {"reopen", "", 0},
 		}}, -states, &tried)
 	}

@@ -82,6 +82,8 @@ func specOf(name string) engine.Spec {
 	switch name {
 	case "times":
 		return engine.Spec{ID: 2, Name: name, Kind: "timing", Params: configs.Timing{Expire: 24 * time.Hour}}
+	case "short":
+		return engine.Spec{ID: 5, Name: name, Kind: "exact", Params: configs.Exact{Digest: configs.ShortDigest}}
 	case "pages":
 		return engine.Spec{ID: 4, Name: name, Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}
 	case "other":
@@ -91,7 +93,7 @@ func specOf(name string) engine.Spec {
 }
 
 // all lists the filters that exist from the beginning.
-var all = []string{"uri", "times", "pages"}
+var all = []string{"uri", "times", "short", "pages"}
 
 // write makes up a script that is mostly about the named filters.
 func write(seed uint64, length int, names ...string) script {
@@ -99,7 +101,7 @@ func write(seed uint64, length int, names ...string) script {
 	s := script{seed: seed, durability: []string{"always", "interval", "none"}[seed%3]}
 	s.checkpoint = []int64{1, 1 << 30}[rng.IntN(2)]
 	for range length {
-		name := names[rng.IntN(len(names))]
+		name, held := names[rng.IntN(len(names))], []string{"times", "short"}[rng.IntN(2)]
 		switch rng.IntN(26) {
 		default:
 			s.steps = append(s.steps, step{"add", name, []int{1, 3, 40, 130, 300, 700, 1100}[rng.IntN(7)]})
@@ -131,14 +133,14 @@ func write(seed uint64, length int, names ...string) script {
 		case 21:
 			s.steps = append(s.steps, step{"kill after operations", "", rng.IntN(16)}, step{"clear", name, 0}, step{"add", name, 20}, step{"reopen", "", 0}, step{"has", name, 0})
 		case 22:
-			s.steps = append(s.steps, step{"reserve", "times", []int{1, 40, 300}[rng.IntN(3)]})
+			s.steps = append(s.steps, step{"reserve", held, []int{1, 40, 300}[rng.IntN(3)]})
 		case 23:
-			s.steps = append(s.steps, step{"reserve and commit", "times", []int{1, 40, 300}[rng.IntN(3)]})
+			s.steps = append(s.steps, step{"reserve and commit", held, []int{1, 40, 300}[rng.IntN(3)]})
 		case 24:
-			s.steps = append(s.steps, step{"reserve and release", "times", []int{1, 40, 300}[rng.IntN(3)]})
+			s.steps = append(s.steps, step{"reserve and release", held, []int{1, 40, 300}[rng.IntN(3)]})
 		case 25:
 			what := []string{"reserve", "reserve and commit", "reserve and release"}[rng.IntN(3)]
-			s.steps = append(s.steps, step{"kill after operations", "", rng.IntN(20)}, step{what, "times", 60}, step{"reopen", "", 0}, step{"has", "times", 0})
+			s.steps = append(s.steps, step{"kill after operations", "", rng.IntN(20)}, step{what, held, 60}, step{"reopen", "", 0}, step{"has", held, 0})
 		}
 	}
 	return s

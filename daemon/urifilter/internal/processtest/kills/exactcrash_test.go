@@ -15,6 +15,7 @@ import (
 // forgetter is a client of an exact filter that knows for each of its items whether it is seen,
 // except for those whose last call had no answer.
 type forgetter struct {
+	filter  string
 	id      int
 	seen    [4000]bool
 	unknown [4000]bool
@@ -28,7 +29,7 @@ func (f *forgetter) call(p *processtest.Process, path string, from, to int) (ali
 	for n := from; n < to; n++ {
 		items = append(items, fmt.Sprintf("https://site-%d.example/job/%d", f.id, n))
 	}
-	body, _ := json.Marshal(map[string]any{"filter_typeid": "jobs", "uri_list": items})
+	body, _ := json.Marshal(map[string]any{"filter_typeid": f.filter, "uri_list": items})
 	status, answer, err := p.Post(context.Background(), "/api/v1/"+path, string(body))
 	if err != nil {
 		for n := from; n < to; n++ {
@@ -86,8 +87,8 @@ func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 30) }
 func kill9Exact(t *testing.T, rounds int) {
 	t.Parallel()
 	k := campaign[*forgetter]{
-		filters: "{id: 7, name: jobs, kind: exact}", checkpoint: "64KiB",
-		clients: []*forgetter{{id: 0}, {id: 1}, {id: 2}, {id: 3}}, load: (*forgetter).load,
+		filters: "{id: 7, name: jobs, kind: exact}, {id: 8, name: short, kind: exact, digest: 64}", checkpoint: "64KiB",
+		clients: []*forgetter{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "short"}, {id: 3, filter: "short"}}, load: (*forgetter).load,
 		check: func(f *forgetter, p *processtest.Process, _ bool) error {
 			_, err := f.call(p, "filter", 0, len(f.seen))
 			return err

@@ -150,8 +150,8 @@ func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 30) }
 func kill9Reserving(t *testing.T, rounds int) {
 	t.Parallel()
 	k := campaign[*reserver]{
-		filters: "{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}", checkpoint: "64KiB",
-		clients: []*reserver{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "news"}, {id: 3, filter: "news"}},
+		filters: "{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}, {id: 9, name: short, kind: exact, digest: 64}", checkpoint: "64KiB",
+		clients: []*reserver{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "news"}, {id: 3, filter: "news"}, {id: 4, filter: "short"}, {id: 5, filter: "short"}},
 		load:    (*reserver).load,
 		check: func(r *reserver, p *processtest.Process, _ bool) error {
 			if r.asked == 0 {
