@@ -44,6 +44,13 @@ func TestValidateFaults(t *testing.T) {
 		{one(Filter{Name: "a", ID: -1}), "filters[0].id: -1: want 1 or more"},
 		{one(Filter{Name: "a", Kind: "simhash", Params: Simhash{Distance: 8}}), "filters[0].distance: 8: want 1 to 7"},
 		{one(Filter{Name: "a", Kind: "simhash", Params: Simhash{FeatureHash: "sha1"}}), `filters[0].feature_hash: "sha1": want xxh3 or md5`},
+		{one(Filter{Name: "a", Kind: "exact", Params: Exact{Digest: 96}}), "filters[0].digest: 96: want 64 or 128"},
+		{func(c *Config) {
+			c.MySQL.Addr, c.Filters = "h:1", []Filter{{Name: "a", Kind: "exact", Params: Exact{Digest: 64, Store: "mysql"}}}
+		}, "filters[0].digest: 64: is for store: embedded: want 128 with store: mysql"},
+		{func(c *Config) {
+			c.Store, c.Filters = "redis", []Filter{{Name: "a", Kind: "exact", Params: Exact{Digest: 64}}}
+		}, "filters[0].digest: 64: is for store: embedded: want 128 with store: redis"},
 		{one(Filter{Name: "a", Kind: "cuckoo"}), `filters[0].kind: "cuckoo": want bloom or timing`},
 		{one(Filter{Name: "a", Kind: "timing", Params: Timing{Expire: -time.Second}}), "filters[0].expire: -1s: want 1ms to 87600h (ten years)"},
 		{one(Filter{Name: "a", Kind: "timing", Params: Timing{Expire: 87600*time.Hour + 1}}), "filters[0].expire"},
