@@ -28,7 +28,8 @@
 //     daemon/kindnames_test.go enforces.
 //   - items reads lists, lines and JSON values; canonical is the form of a URI that is hashed; sniff
 //     recognises what is no list.
-//   - bloom, table, timing and simhash are the memories themselves; poisson is a sum that they share.
+//   - bloom, table, timing and simhash are the memories themselves; poisson is a sum that they share,
+//     and mapped what the larger ones are made of.
 //
 // Begin with batch.Judge, then engine.Set, then bloom.Map.Add. What only some kinds can do is an
 // interface of its own, see engine.As. It knows no store and no protocol, and opens no file but

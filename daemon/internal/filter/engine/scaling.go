@@ -23,7 +23,7 @@ type Dumped interface {
 	// Parts do not overlap; what is added while they are read may be missing. ok is false if
 	// there is no such part.
 	Chunk(iterator int64) (next int64, data []byte, ok bool)
-	// Load replaces an empty set by the one of a dump, durable on return; the set keeps bits.
+	// Load replaces an empty set by the one of a dump, durable on return.
 	// An error wraps ErrConflict if the set has items, and bloom.ErrCorrupt if that is no dump.
 	Load(ctx context.Context, head, bits []byte) error
 }

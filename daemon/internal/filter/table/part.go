@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 )
 
 // part holds the keys with the same first byte, in an open-addressing table whose slots
@@ -16,7 +18,7 @@ import (
 // no tombstone: displaced keys behind it move back by one.
 type part struct {
 	shape
-	mem     memory
+	mem     mapped.Memory
 	slots   int    // that mem has room for
 	homes   uint64 // of them, those that can be homes; overflow more follow, the last always empty
 	used    int
@@ -186,7 +188,7 @@ func (p *part) remake(now uint64, more, extra int) error {
 		next := p.empty()
 		next.homes = homes
 		var err error
-		if next.mem, err = allocate(size); err != nil {
+		if next.mem, err = mapped.Allocate(size); err != nil {
 			return fmt.Errorf("table of %d bytes: %w", size, err)
 		}
 		next.slots = p.slotsIn(size)
@@ -194,9 +196,9 @@ func (p *part) remake(now uint64, more, extra int) error {
 			old := p.mem
 			*p = next
 			p.total.Add(int64(len(p.mem) - len(old)))
-			return old.free()
+			return old.Free()
 		}
-		if err := next.mem.free(); err != nil { // too many keys in the last homes
+		if err := next.mem.Free(); err != nil { // too many keys in the last homes
 			return err
 		}
 	}
@@ -258,5 +260,5 @@ func (p *part) drop() error {
 	old := p.mem
 	*p = p.empty()
 	p.total.Add(-int64(len(old)))
-	return old.free()
+	return old.Free()
 }

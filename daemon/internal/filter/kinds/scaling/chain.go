@@ -2,12 +2,14 @@ package scaling
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 )
 
 // A chain is a list of Bloom filters, the layers, of which only the last one is added to. When it
@@ -19,10 +21,12 @@ import (
 
 // layer is one Bloom filter.
 type layer struct {
-	bits      []byte  // a multiple of 8; bit n is bit n%8 of byte n/8
-	hashes    uint32  // bits of an item
-	errorRate float64 // at capacity
-	perItem   float64 // bits of an item, before rounding
+	bits      mapped.Memory // a multiple of 8; bit n is bit n%8 of byte n/8
+	size      uint64        // in bits
+	inverse   uint64        // (2^64 - 1) / size
+	hashes    uint32        // bits of an item
+	errorRate float64       // at capacity
+	perItem   float64       // bits of an item, before rounding
 	capacity  uint64
 	items     uint64 // that were new when they were added
 }
@@ -42,16 +46,28 @@ func shape(capacity uint64, errorRate float64) (l layer, size uint64, err error)
 	l.perItem = -(math.Log(errorRate) / ln2Squared)
 	l.hashes = uint32(math.Ceil(ln2 * l.perItem))
 	total := float64(capacity) * l.perItem
-	if !(total < maxLayerBytes*8) {
+	switch {
+	case !(total < maxLayerBytes*8):
 		return l, 0, fmt.Errorf("%d items at an error rate of %g: too large", capacity, errorRate)
+	case total < 1:
+		return l, 0, fmt.Errorf("%d items at an error rate of %g: there would be no bits", capacity, errorRate)
 	}
 	return l, (uint64(total) + 63) / 64 * 8, nil
 }
 
+// allocate gives the layer its bits.
+func (l *layer) allocate(size uint64) (err error) {
+	if l.bits, err = mapped.Allocate(int(size)); err != nil {
+		return fmt.Errorf("layer of %d bytes: %w", size, err)
+	}
+	l.size, l.inverse = size*8, math.MaxUint64/(size*8)
+	return nil
+}
+
 func (l *layer) has(key bloom.Hash) bool {
-	size, at := uint64(len(l.bits))*8, key.Hi
+	at := key.Hi
 	for range l.hashes {
-		n := at % size
+		n := l.place(at)
 		if l.bits[n>>3]&(1<<(n&7)) == 0 {
 			return false
 		}
@@ -61,9 +77,9 @@ func (l *layer) has(key bloom.Hash) bool {
 }
 
 func (l *layer) add(key bloom.Hash) {
-	size, at := uint64(len(l.bits))*8, key.Hi
+	at := key.Hi
 	for range l.hashes {
-		n := at % size
+		n := l.place(at)
 		l.bits[n>>3] |= 1 << (n & 7)
 		at += key.Lo
 	}
@@ -76,7 +92,17 @@ func (l *layer) fill() float64 {
 	for b := l.bits; len(b) >= 8; b = b[8:] {
 		set += bits.OnesCount64(binary.NativeEndian.Uint64(b))
 	}
-	return float64(set) / float64(len(l.bits)*8)
+	return float64(set) / float64(l.size)
+}
+
+// free frees the layers' bits: nobody may ask for items any more.
+func (c *chain) free() error {
+	var errs []error
+	for _, l := range c.layers {
+		errs = append(errs, l.bits.Free())
+		l.bits = nil
+	}
+	return errors.Join(errs...)
 }
 
 // chain is all of a filter's memory. It is not safe for concurrent use.
@@ -116,28 +142,22 @@ func (c *chain) grow(capacity uint64) error {
 	if err != nil {
 		return err
 	}
-	l.bits = make([]byte, size)
+	if err := l.allocate(size); err != nil {
+		return err
+	}
 	c.layers = append(c.layers, &l)
 	return nil
 }
 
 func (c *chain) last() *layer { return c.layers[len(c.layers)-1] }
 
-// has looks in the newest layer first, which has the most items.
-func (c *chain) has(key bloom.Hash) bool {
-	for i := len(c.layers) - 1; i >= 0; i-- {
-		if c.layers[i].has(key) {
-			return true
+// add adds an item that no layer before from has, and reports whether it is new. The error says
+// that a layer that is needed cannot be made; the item was not added.
+func (c *chain) add(key bloom.Hash, from int) (fresh bool, err error) {
+	for _, l := range c.layers[from:] {
+		if l.has(key) {
+			return false, nil
 		}
-	}
-	return false
-}
-
-// add adds an item, and reports whether it is new. The error says that a layer that is needed
-// cannot be made; the item was not added.
-func (c *chain) add(key bloom.Hash) (fresh bool, err error) {
-	if c.has(key) {
-		return false, nil
 	}
 	if l := c.last(); l.items >= l.capacity && !c.fixed {
 		if err := c.grow(0); err != nil {
@@ -157,7 +177,7 @@ func (c *chain) items() (n uint64) {
 
 func (c *chain) bytes() (n uint64) {
 	for _, l := range c.layers {
-		n += uint64(len(l.bits))
+		n += l.size / 8
 	}
 	return n
 }

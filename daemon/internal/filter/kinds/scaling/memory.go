@@ -8,11 +8,13 @@ package scaling
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
@@ -32,7 +34,7 @@ func Kind() kind.Kind {
 			if err != nil {
 				return nil, &engine.SpecError{Field: "capacity", Msg: err.Error()}
 			}
-			return &memory{chain: c, generation: b.Generation, created: b.Created.UnixNano()}, nil
+			return newMemory(c, b.Generation, b.Created.UnixNano()), nil
 		},
 		Read: func(_ engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) { return read(path) },
 	}
@@ -42,12 +44,40 @@ func Kind() kind.Kind {
 // in the second slot, Lo: the index of the layer that it was added to. So a restart sets the same
 // bits in the same layers, and an item that these have wrongly taken for seen is seen again.
 type memory struct {
-	mu         sync.RWMutex
-	chain      *chain
 	journal    kind.Journal
 	generation uint64
 	created    int64
-	slots      []bloom.Hash // of a batch, for the journal
+
+	mu    sync.RWMutex // guards the following
+	chain *chain
+	slots []bloom.Hash // of a chunk, for the journal
+	// replaced are the layers that Load has replaced, which others may still read.
+	replaced chain
+
+	// layers are the chain's, of which all but the last do not change any more; so they are read
+	// without the lock. They are set under it, when the journal has what the last one has.
+	layers atomic.Pointer[[]*layer]
+	// held is how many bytes the layers have, and room how many items fit the last: for MemoryFor,
+	// which would otherwise wait for those who add.
+	held, room atomic.Uint64
+}
+
+// newMemory makes the memory of a chain.
+func newMemory(c *chain, generation uint64, created int64) *memory {
+	m := &memory{chain: c, generation: generation, created: created}
+	m.publish()
+	return m
+}
+
+// publish shows what has changed under the lock. The room of a new layer is shown after its bytes.
+func (m *memory) publish() {
+	l := m.chain.last()
+	if all := m.layers.Load(); all == nil || len(*all) != len(m.chain.layers) || (*all)[len(*all)-1] != l {
+		layers := slices.Clone(m.chain.layers)
+		m.held.Store(m.chain.bytes())
+		m.layers.Store(&layers)
+	}
+	m.room.Store(l.capacity - min(l.items, l.capacity))
 }
 
 var _ kind.Dumped = (*memory)(nil)
@@ -55,15 +85,49 @@ var _ kind.Dumped = (*memory)(nil)
 func (m *memory) Hash(item []byte) bloom.Hash { return hash(item) }
 func (m *memory) Seed() uint64                { return 0 }
 func (m *memory) Log(j kind.Journal)          { m.journal = j }
-func (m *memory) Free() error                 { return nil }
+
+// Free implements kind.Memory.
+func (m *memory) Free() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(m.chain.free(), m.replaced.free())
+}
 
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (n int, err error) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	for from := 0; from < len(keys) && err == nil; from += chunk {
+		var added int
+		to := min(from+chunk, len(keys))
+		added, err = m.addChunk(s, keys[from:to], fresh[from:to])
+		n += added
+	}
+	return n, err
+}
+
+func (m *memory) addChunk(s *scratch, keys []bloom.Hash, fresh []bool) (n int, err error) {
+	layers := *m.layers.Load()
+	s.begin(layers, keys, fresh)
+	last := len(layers) - 1
+	l, places := layers[last], s.places
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.slots = m.slots[:0]
 	for i, key := range keys {
-		if fresh[i], err = m.chain.add(key); err != nil {
-			return n, err
+		if !fresh[i] {
+			continue
+		}
+		own := places[:l.hashes]
+		places = places[l.hashes:]
+		switch {
+		case m.chain.last() != l || l.items >= l.capacity && !m.chain.fixed:
+			if fresh[i], err = m.chain.add(key, last); err != nil {
+				return n, err
+			}
+		case l.all(own):
+			fresh[i] = false
+		default:
+			l.setAll(own)
 		}
 		if fresh[i] {
 			n++
@@ -72,15 +136,37 @@ func (m *memory) Add(keys []bloom.Hash, fresh []bool) (n int, err error) {
 	}
 	if n > 0 {
 		m.journal.AppendEntries(m.slots)
+		m.publish()
 	}
 	return n, nil
 }
 
 func (m *memory) Has(keys []bloom.Hash, fresh []bool) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	for from := 0; from < len(keys); from += chunk {
+		to := min(from+chunk, len(keys))
+		m.hasChunk(s, keys[from:to], fresh[from:to])
+	}
+}
+
+func (m *memory) hasChunk(s *scratch, keys []bloom.Hash, fresh []bool) {
+	layers := *m.layers.Load()
+	s.begin(layers, keys, fresh)
+	last := len(layers) - 1
+	l, places := layers[last], s.places
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	for i, key := range keys {
-		fresh[i] = !m.chain.has(key)
+	for i := range keys {
+		if fresh[i] {
+			fresh[i] = !l.all(places[:l.hashes])
+			places = places[l.hashes:]
+		}
+	}
+	for _, l := range m.chain.layers[last:] { // made meanwhile
+		if l != layers[last] {
+			s.ask(l, keys, fresh)
+		}
 	}
 }
 
@@ -103,6 +189,7 @@ func (m *memory) Apply(slots []bloom.Hash) error {
 			l.add(key)
 		}
 	}
+	m.publish()
 	return nil
 }
 
@@ -118,17 +205,16 @@ func (m *memory) Checked() int {
 	return len(m.chain.layers)
 }
 
-func (m *memory) Bytes() uint64 {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.chain.bytes()
-}
+func (m *memory) Bytes() uint64 { return m.held.Load() }
 
 // Memory implements kind.Dumped: what is used, and the next layer as soon as it may be needed.
 func (m *memory) Memory() uint64 { return m.MemoryFor(engine.More{Items: 1}) }
 
 // MemoryFor implements kind.Memory.
 func (m *memory) MemoryFor(more engine.More) uint64 {
+	if held := m.held.Load(); uint64(more.Items) <= m.room.Load() && held == m.held.Load() {
+		return held
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.chain.bytesFor(uint64(more.Items))
@@ -163,14 +249,16 @@ func (m *memory) Load(head, bits []byte) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.chain.items() > 0 {
-		return fmt.Errorf("filter has %d items already: %w", m.chain.items(), engine.ErrConflict)
+	if n := m.chain.items(); n > 0 {
+		return errors.Join(fmt.Errorf("filter has %d items already: %w", n, engine.ErrConflict), c.free())
 	}
+	m.replaced.layers = append(m.replaced.layers, m.chain.layers...)
 	m.chain = c
+	m.publish()
 	return nil
 }
 
-// assemble makes the chain of a dump's head and its bits, which it keeps.
+// assemble makes the chain of a dump's head and its bits.
 func assemble(head, bits []byte) (*chain, error) {
 	c, sizes, err := parseHead(head)
 	if err != nil {
@@ -178,12 +266,15 @@ func assemble(head, bits []byte) (*chain, error) {
 	}
 	for i, l := range c.layers {
 		if uint64(len(bits)) < sizes[i] {
-			return nil, fmt.Errorf("dump: %w: bits of layer %d are missing", bloom.ErrCorrupt, i)
+			return nil, errors.Join(fmt.Errorf("dump: %w: bits of layer %d are missing", bloom.ErrCorrupt, i), c.free())
 		}
-		l.bits, bits = bits[:sizes[i]:sizes[i]], bits[sizes[i]:]
+		if err := l.allocate(sizes[i]); err != nil {
+			return nil, errors.Join(err, c.free())
+		}
+		bits = bits[copy(l.bits, bits):]
 	}
 	if len(bits) > 0 {
-		return nil, fmt.Errorf("dump: %w: %d bytes after its last layer", bloom.ErrCorrupt, len(bits))
+		return nil, errors.Join(fmt.Errorf("dump: %w: %d bytes after its last layer", bloom.ErrCorrupt, len(bits)), c.free())
 	}
 	return c, nil
 }
@@ -258,7 +349,7 @@ func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	})
 }
 
-func read(path string) (*memory, uint64, error) {
+func read(path string) (m *memory, from uint64, err error) {
 	damaged := func(format string, args ...any) (*memory, uint64, error) {
 		return nil, 0, fmt.Errorf("%s: %w: "+format, append([]any{path, bloom.ErrCorrupt}, args...)...)
 	}
@@ -287,13 +378,19 @@ func read(path string) (*memory, uint64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", path, err)
 	}
-	m := &memory{chain: c, generation: le.Uint64(top[8:]), created: int64(le.Uint64(top[16:]))}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.free())
+		}
+	}()
 	sum := make([]byte, 4)
 	for i, l := range c.layers {
 		if st, err := f.Stat(); err != nil || uint64(st.Size()) < sizes[i] {
 			return damaged("it ends in layer %d", i)
 		}
-		l.bits = make([]byte, sizes[i])
+		if err := l.allocate(sizes[i]); err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", path, err)
+		}
 		if _, err := io.ReadFull(f, l.bits); err != nil {
 			return damaged("it ends in layer %d", i)
 		}
@@ -304,7 +401,7 @@ func read(path string) (*memory, uint64, error) {
 	if n, _ := io.CopyN(io.Discard, f, 1); n > 0 {
 		return damaged("bytes follow its last layer")
 	}
-	return m, le.Uint64(top[24:]), nil
+	return newMemory(c, le.Uint64(top[8:]), int64(le.Uint64(top[16:]))), le.Uint64(top[24:]), nil
 }
 
 // size implements kind.Kind.
