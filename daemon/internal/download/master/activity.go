@@ -67,21 +67,32 @@ type errorJSON struct {
 
 // activity reports the current activity of all processes of this store.
 func (m *Master) activity(w http.ResponseWriter, r *http.Request) error {
-	now, err := m.Store.Now(r.Context())
-	if err != nil {
-		return err
-	}
-	now = now.UTC()
-	a := activityJSON{Time: now, Jobs: []jobActivityJSON{}, Workers: []workerJSON{}, Since: now.Add(-activitySince), Errors: []errorJSON{}}
+	var since time.Time
 	if text := r.URL.Query().Get("since"); text != "" {
-		if a.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		var err error
+		if since, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			return &problemdetail.Error{Code: problemdetail.InvalidParameter, Detail: "since " + strconv.Quote(text) + ": want a time such as 2026-11-23T12:00:00Z"}
 		}
 	}
-	if err := errors.Join(m.activeJobs(r.Context(), &a), m.activeRoles(r.Context(), &a)); err != nil {
+	a, err := m.activityNow(r.Context(), since)
+	if err != nil {
 		return err
 	}
 	return answer(w, http.StatusOK, a)
+}
+
+// activityNow looks at the activity, with the failed attempts since a time; zero: of the last activitySince.
+func (m *Master) activityNow(ctx context.Context, since time.Time) (activityJSON, error) {
+	now, err := m.Store.Now(ctx)
+	if err != nil {
+		return activityJSON{}, err
+	}
+	now = now.UTC()
+	a := activityJSON{Time: now, Jobs: []jobActivityJSON{}, Workers: []workerJSON{}, Since: since, Errors: []errorJSON{}}
+	if since.IsZero() {
+		a.Since = now.Add(-activitySince)
+	}
+	return a, errors.Join(m.activeJobs(ctx, &a), m.activeRoles(ctx, &a))
 }
 
 var errEnoughLogs = errors.New("as many as one call reads")

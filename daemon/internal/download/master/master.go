@@ -20,6 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/access"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/page"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
@@ -30,7 +31,7 @@ const (
 	ScopeAdmin  = "admin"
 )
 
-// Options are what a master needs. All but Authenticate, AllowedHosts, Added, Ready, Unable, Check and Proxy are required.
+// Options are what a master needs. All but Authenticate, AllowedHosts, Version, Added, Ready, Unable, Check and Proxy are required.
 type Options struct {
 	Store  download.Store
 	Filter seen.Filter
@@ -51,7 +52,8 @@ type Options struct {
 	BodyTimeout  time.Duration // how long a caller may send or read nothing
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
 	AllowedHosts []string
-	Connections  int // that may be open, of which the calls of one token take half; 0: no limit
+	Version      string // of the program, as its page shows it
+	Connections  int    // that may be open, of which the calls of one token take half; 0: no limit
 	Log          *slog.Logger
 	Registry     *prometheus.Registry
 }
@@ -62,6 +64,8 @@ type Master struct {
 	mux      *http.ServeMux
 	reading  *budget.Budget // memory of jobs that are read, in bytes
 	access   *access.Guard
+	site     *page.Site // pages for people
+	jobsSeen page.Cached[*jobsLook]
 	requests *prometheus.CounterVec
 	uris     *prometheus.CounterVec
 }
@@ -84,6 +88,10 @@ func New(o Options) *Master {
 	registry.MustRegister(m.requests, m.uris)
 	for pattern, call := range m.calls() {
 		m.mux.HandleFunc(pattern, m.admit(call.scope, pattern, call.do))
+	}
+	m.jobsSeen.For, m.site = pageFresh, m.newSite()
+	for _, method := range []string{http.MethodGet, http.MethodPost} { // scopes are up to each page
+		m.mux.HandleFunc(method+" "+page.Prefix, m.admit("", page.Prefix, m.page))
 	}
 	return m
 }
@@ -233,7 +241,12 @@ func (r *recorder) deadline() {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (m *Master) index(w http.ResponseWriter, _ *http.Request) error {
+// index is a page for browsers, and a text for others.
+func (m *Master) index(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Vary", "Accept")
+	if page.WantsHTML(r) {
+		return m.page(w, r)
+	}
 	const text = `uridownloader: jobs, their tasks, and what was downloaded. docs/downloader.md says more.
 
 GET    /api/v1/jobs                     all jobs

@@ -34,6 +34,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
@@ -192,7 +193,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable, Check: checks.Check, Proxy: n.refusesProxy,
 		Mails: n.cfg.Report.MailServer != "", JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
 		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts, Connections: httpserver.Connections(n.cfg.Limits.Connections),
-		Log: n.log, Registry: registry,
+		Version: command.ReadVersion().Version, Log: n.log, Registry: registry,
 	})
 }
 

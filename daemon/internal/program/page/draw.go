@@ -24,13 +24,15 @@ func (s *Site) functions(language int) template.FuncMap {
 		"rate":    rate,
 		"percent": Percent,
 		"share":   func(part, all int) float64 { return float64(part) / float64(max(1, all)) },
+		"minus":   func(a, b int) int { return a - b },
+		"micros":  func(n int64) time.Duration { return time.Duration(n) * time.Microsecond },
 		"plus1":   func(n int) int { return n + 1 },
 		"bar":     func(share float64, level string) Bar { return Bar{share, level} },
 		"clock":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"instant": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 		"now":     func() time.Time { return s.Now() },
 		"took":    func(d time.Duration) string { return took(d, t) },
-		"ago":     func(at time.Time) string { return t("ago", took(s.Now().Sub(at), t)) },
+		"ago":     func(at time.Time) string { return t("ago", took(max(time.Second, s.Now().Sub(at)), t)) },
 	}
 }
 
@@ -62,8 +64,10 @@ func Percent(share float64) string {
 // took writes a time in its largest unit.
 func took(d time.Duration, t func(string, ...any) string) string {
 	switch {
-	case d < time.Second:
+	case d < 10*time.Millisecond:
 		return t("milliseconds", strconv.FormatFloat(max(0, d.Seconds()*1000), 'g', 2, 64))
+	case d < time.Second:
+		return t("milliseconds", strconv.Itoa(int(d.Milliseconds())))
 	case d < 2*time.Minute:
 		return t("seconds", int(d.Seconds()))
 	case d < 2*time.Hour:

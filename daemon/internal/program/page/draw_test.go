@@ -18,7 +18,7 @@ func TestNumbers(t *testing.T) {
 	}
 	s := &Site{Options: Options{Texts: texts}}
 	english := func(key string, args ...any) string { return s.text(english, key, args...) }
-	for d, want := range map[time.Duration]string{0: "0 ms", 1500 * time.Microsecond: "1.5 ms", 90 * time.Second: "90 s", 3 * time.Minute: "3 min", 5 * time.Hour: "5 h", 72 * time.Hour: "3 days"} {
+	for d, want := range map[time.Duration]string{0: "0 ms", 1500 * time.Microsecond: "1.5 ms", 321 * time.Millisecond: "321 ms", 90 * time.Second: "90 s", 3 * time.Minute: "3 min", 5 * time.Hour: "5 h", 72 * time.Hour: "3 days"} {
 		if got := took(d, english); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}

@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// onPage is how many filters one page shows, mostNotes how many warnings.
-	onPage    = 50
-	mostNotes = 20
 	// slow is the time of a batch in the store from which there is a warning.
 	slow = 500 * time.Millisecond
 	// monthly is the age of a writeback from which there is a warning if the settings name no interval.
@@ -29,23 +26,15 @@ const (
 type look struct {
 	Ready       string // why the daemon is not; "": it is
 	Rows        []row
-	Notes       []note // warnings, the worst first
+	Notes       page.Notes
 	Quarantined []engine.Quarantined
 	Waiting     []string
 	Copies      []backup.Underway
-	All         Rates
+	Rates       Rates // of all filters
 	PerBatch    time.Duration
 	Memory      struct{ Used, Limit uint64 }
 	Archive     string // "", away, connected
 	About       About
-}
-
-// note is a warning: a text with its arguments.
-type note struct {
-	Filter string // "": of the daemon
-	Key    string
-	Args   []any
-	Level  string // bad or warn
 }
 
 // row is one filter.
@@ -73,13 +62,15 @@ type row struct {
 func (s *Status) see(ctx context.Context) *look {
 	l := &look{About: s.About, Quarantined: s.Engine.Quarantined(), Waiting: s.Engine.Waiting(), PerBatch: s.history.perBatch()}
 	l.Memory.Used, l.Memory.Limit = s.Engine.Memory()
-	bad := func(key string, args ...any) { l.Notes = append(l.Notes, note{"", key, args, "bad"}) }
+	bad := func(key string, args ...any) {
+		l.Notes = append(l.Notes, page.Note{Key: key, Args: args, Level: "bad"})
+	}
 	if err := s.Ready(ctx); err != nil {
 		_, _, l.Ready = s.Explain(err)
 		bad("note.notready", l.Ready)
 	}
 	if l.PerBatch > slow {
-		l.Notes = append(l.Notes, note{"", "note.slow", []any{l.PerBatch.Round(time.Millisecond).String()}, "warn"})
+		l.Notes = append(l.Notes, page.Note{Key: "note.slow", Args: []any{l.PerBatch.Round(time.Millisecond).String()}, Level: "warn"})
 	}
 	if s.About.Archive != nil {
 		l.Archive, l.Copies = "away", s.About.Archive.Underway()
@@ -90,11 +81,11 @@ func (s *Status) see(ctx context.Context) *look {
 		}
 	}
 	if l.Memory.Limit > 0 && float64(l.Memory.Used) > engine.NearlyFull*float64(l.Memory.Limit) {
-		l.Notes = append(l.Notes, note{"", "note.memory", []any{percentOf(l.Memory.Used, l.Memory.Limit)}, "warn"})
+		l.Notes = append(l.Notes, page.Note{Key: "note.memory", Args: []any{percentOf(l.Memory.Used, l.Memory.Limit)}, Level: "warn"})
 	}
 	for _, q := range l.Quarantined {
 		reason, _, _ := strings.Cut(q.Cause.Error(), "\n")
-		l.Notes = append(l.Notes, note{q.Name, "note.quarantine", []any{reason}, "bad"})
+		l.Notes = append(l.Notes, page.Note{Of: q.Name, Link: pathFilters + page.Escaped(q.Name), Key: "note.quarantine", Args: []any{reason}, Level: "bad"})
 	}
 	for _, name := range l.Waiting {
 		cause := ""
@@ -102,16 +93,17 @@ func (s *Status) see(ctx context.Context) *look {
 		if _, err := s.Engine.Lookup(name); errors.As(err, &waits) && waits.Cause != nil {
 			cause, _, _ = strings.Cut(waits.Cause.Error(), "\n")
 		}
-		l.Notes = append(l.Notes, note{name, "note.waiting", []any{cause}, "warn"})
+		l.Notes = append(l.Notes, page.Note{Of: name, Link: pathFilters + page.Escaped(name), Key: "note.waiting", Args: []any{cause}, Level: "warn"})
 	}
 	for _, f := range s.Engine.Filters() {
 		r, notes := s.rowOf(f)
-		l.All.New += r.Rates.New
-		l.All.Seen += r.Rates.Seen
-		l.All.Checked += r.Rates.Checked
+		l.Rates.New += r.Rates.New
+		l.Rates.Seen += r.Rates.Seen
+		l.Rates.Checked += r.Rates.Checked
 		l.Rows, l.Notes = append(l.Rows, r), append(l.Notes, notes...)
 	}
-	slices.SortStableFunc(l.Notes, func(a, b note) int { return cmp.Compare(a.Level, b.Level) }) // bad before warn
+	l.Notes = l.Notes.Sorted()
+	slices.SortFunc(l.Rows, func(a, b row) int { return strings.Compare(a.Name, b.Name) })
 	return l
 }
 
@@ -120,12 +112,12 @@ func percentOf(part, all uint64) string {
 }
 
 // rowOf describes a filter, with its warnings.
-func (s *Status) rowOf(f *engine.Filter) (row, []note) {
+func (s *Status) rowOf(f *engine.Filter) (row, page.Notes) {
 	st, bound := f.Stats(), f.Bound()
 	r := row{ID: f.ID, Name: f.Name, Kind: f.Kind, Items: st.Items, Bytes: st.Bytes, Asked: bound.ErrorRate, Capacity: bound.Items, Grows: bound.Grows(), filter: f, Level: "ok"}
-	var notes []note
+	var notes page.Notes
 	warn := func(level, key string, args ...any) {
-		notes = append(notes, note{f.Name, key, args, level})
+		notes = append(notes, page.Note{Of: f.Name, Link: pathFilters + page.Escaped(f.Name), Key: key, Args: args, Level: level})
 		if r.Level != "bad" {
 			r.Level = level
 		}
@@ -172,21 +164,12 @@ func (s *Status) rowOf(f *engine.Filter) (row, []note) {
 // list is what the page of all filters shows.
 type list struct {
 	*look
-	Shown      []row
-	Found      int // of them are on this page, or others
-	From       int // of Shown, in all that were found
-	Sort       string
-	More       int // warnings that are not shown
-	Prev, Next string
+	page.List[row]
 }
 
-// Last is the number of the last filter shown.
-func (l list) Last() int { return l.From + len(l.Shown) }
-
-// orders are how filters can be sorted.
+// orders are how filters can be sorted besides by name.
 func orders() map[string]func(a, b row) int {
 	return map[string]func(a, b row) int{
-		"name":  func(a, b row) int { return strings.Compare(a.Name, b.Name) },
 		"kind":  func(a, b row) int { return strings.Compare(a.Kind, b.Kind) },
 		"items": func(a, b row) int { return cmp.Compare(b.Items, a.Items) },
 		"fill":  func(a, b row) int { return cmp.Compare(b.Share, a.Share) },
@@ -204,54 +187,20 @@ func (s *Status) shared(ctx context.Context) *look {
 func (s *Status) Forget() { s.look.Drop() }
 
 func (s *Status) filters(v *page.View) (any, error) {
-	all := list{look: s.shared(v.Request.Context()), Sort: v.Query("sort")}
-	order, known := orders()[all.Sort]
-	if !known {
-		all.Sort = "name"
-		order = orders()["name"]
-	}
-	wanted := strings.ToLower(strings.TrimSpace(v.Query("q")))
-	rows := make([]row, 0, len(all.Rows))
-	for _, r := range all.Rows {
-		if wanted == "" || strings.Contains(strings.ToLower(r.Name), wanted) || strings.ToLower(r.Kind) == wanted {
-			rows = append(rows, r)
-		}
-	}
-	slices.SortFunc(rows, func(a, b row) int { return cmp.Or(order(a, b), strings.Compare(a.Name, b.Name)) })
-	all.Found = len(rows)
-	number, _ := strconv.Atoi(v.Query("page"))
-	all.From = min(max(0, number), max(0, len(rows)-1)/onPage) * onPage
-	all.Shown = rows[all.From:min(len(rows), all.From+onPage)]
+	seen := s.shared(v.Request.Context())
+	matches := func(r row, q string) bool { return strings.Contains(strings.ToLower(r.Name), q) || r.Kind == q }
+	all := list{seen, page.Listed(v, seen.Rows, matches, orders())}
 	for i := range all.Shown {
 		fresh, seen := series(all.Shown[i].samples, 3)
 		all.Shown[i].Spark = page.NewChart(110, 24, kept/3, fresh, seen)
 	}
-	if all.From > 0 {
-		all.Prev = v.With("page", pageNumber(all.From/onPage-1))
-	}
-	if all.Last() < len(rows) {
-		all.Next = v.With("page", pageNumber(all.From/onPage+1))
-	}
-	if all.More = len(all.Notes) - mostNotes; all.More < 0 {
-		all.More = 0
-	}
 	return all, nil
-}
-
-// TopNotes are the warnings that are shown.
-func (l list) TopNotes() []note { return l.Notes[:len(l.Notes)-l.More] }
-
-func pageNumber(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 // one is what the page of one filter shows.
 type one struct {
 	row
-	Notes   []note
+	Notes   page.Notes
 	Members []configs.Member
 	Layers  int
 	Chart   page.Chart

@@ -5,9 +5,6 @@ import "github.com/cr-clawer/urifilter/daemon/internal/program/page"
 // texts are those of the filter daemon's page.
 var texts = page.Texts{
 	"filters":       {"Filters", "过滤器"},
-	"state":         {"State", "状态"},
-	"ready":         {"Ready", "就绪"},
-	"notready":      {"Not ready", "未就绪"},
 	"new":           {"New items", "新条目"},
 	"seen":          {"Seen before", "已见过"},
 	"checked":       {"Only asked about", "仅查询"},
@@ -21,17 +18,11 @@ var texts = page.Texts{
 	"unreachable":   {"out of reach", "无法连接"},
 	"memory":        {"Memory of filters", "过滤器内存"},
 	"memory.of":     {"of %s allowed", "上限 %s"},
-	"notes":         {"Needs attention", "需要关注"},
-	"notes.none":    {"Nothing needs attention.", "没有需要关注的问题。"},
-	"notes.more":    {"and %d more", "还有 %d 条"},
 	"copies":        {"Copies under way", "正在进行的复制"},
 	"doing.restore": {"restored from the archive", "正在从归档库恢复"},
 
 	"doing.writeback": {"written to the archive", "正在写入归档库"},
 
-	"find":        {"Name or kind", "名称或种类"},
-	"find.do":     {"Find", "查找"},
-	"find.all":    {"All", "全部"},
 	"none":        {"There are no filters yet.", "还没有过滤器。"},
 	"none.how":    {"The first one is made with one call:", "用一个调用即可创建第一个过滤器："},
 	"none.found":  {"No filter has that name or kind.", "没有该名称或种类的过滤器。"},
