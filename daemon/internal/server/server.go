@@ -19,6 +19,7 @@ import (
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/status"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/diskspace"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
@@ -145,6 +146,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	if c, ok := d.store.(prometheus.Collector); ok {
 		options.Registry.MustRegister(c)
 	}
+	prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry).MustRegister(diskspace.Metrics(cfg.DataDir)...)
 	d.api = api.New(options)
 	redis := ""
 	if d.resp != nil {

@@ -35,6 +35,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/diskspace"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
@@ -106,6 +107,7 @@ func Open(ctx context.Context, cfg settings.Config, roles Roles, log *slog.Logge
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	prefixed := prometheus.WrapRegistererWithPrefix("uridownloader_", registry)
+	prefixed.MustRegister(diskspace.Metrics(cfg.DataDir)...)
 	if n.store, err = openStore(ctx, cfg, roles, n.diskFailed, log, prefixed); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/diskspace"
 )
 
 const (
@@ -33,7 +34,7 @@ type Folder struct {
 // files together have at most limit bytes, and leave the last tenth of the file system free,
 // or 4 GiB if that is less.
 func NewFolder(dir string, limit int64) *Folder {
-	return &Folder{dir: dir, bytes: budget.New(limit), space: diskSpace}
+	return &Folder{dir: dir, bytes: budget.New(limit), space: diskspace.Of}
 }
 
 // Used returns how many bytes its files have.

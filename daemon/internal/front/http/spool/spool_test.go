@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/diskspace"
 )
 
 // Spools leave room on the disk: the journal needs it more.
@@ -22,7 +24,7 @@ func TestLeavesRoomOnTheDisk(t *testing.T) {
 			t.Errorf("%d of %d free: got %v", test.free, test.size, got)
 		}
 	}
-	if free, size, known := diskSpace(t.TempDir()); known && (size == 0 || free > size) {
+	if free, size, known := diskspace.Of(t.TempDir()); known && (size == 0 || free > size) {
 		t.Errorf("%d of %d bytes are free", free, size)
 	}
 }
