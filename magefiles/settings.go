@@ -20,6 +20,13 @@ func (Settings) Check(ctx context.Context, at *string) error {
 	return with(at, provision.Options{}, func(t *provision.Toolkit) error { return t.SettingsCheck(ctx) })
 }
 
+// Scrape prints the daemons as Prometheus reads them from a file (file_sd_configs), without connecting to any.
+//
+//	go tool mage settings:scrape > urifilter.targets.json
+func (Settings) Scrape(ctx context.Context, at *string) error {
+	return with(at, provision.Options{}, func(t *provision.Toolkit) error { return t.SettingsScrape(ctx) })
+}
+
 // Push writes settings and tokens to the hosts, and restarts or reloads the affected daemons, one host at a time.
 //
 //	go tool mage settings:push -dryRun

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -23,6 +24,44 @@ func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 	return t.check(ctx, func(h inventory.Host, p program.Program, text string) {
 		fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, p.Config(), secret.Hide(text))
 	})
+}
+
+// target is an entry of a file of Prometheus's file_sd_configs.
+type target struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// SettingsScrape prints what Prometheus is to scrape, without contacting a host.
+func (t *Toolkit) SettingsScrape(ctx context.Context) error {
+	if err := t.check(ctx, nil); err != nil {
+		return err
+	}
+	r, err := t.newRun(true)
+	if err != nil {
+		return err
+	}
+	targets := []target{}
+	for _, p := range t.o.Programs {
+		for _, h := range t.running(p) {
+			at, tls, err := r.site.Scraped(ctx, h, p)
+			if err != nil {
+				return fleet.Usage(fmt.Errorf("host %s: %w", h.Name, err))
+			}
+			if at == "" {
+				fmt.Fprintf(t.o.Stderr, "host %s: %s listens on loopback alone, and is left out\nhint: settings of that host: {listen: \"0.0.0.0:PORT\"}\n", h.Name, p.Name)
+				continue
+			}
+			one := target{[]string{at}, map[string]string{"job": p.Name, "host": h.Name}}
+			if tls {
+				one.Labels["__scheme__"] = "https"
+			}
+			targets = append(targets, one)
+		}
+	}
+	text, err := json.MarshalIndent(targets, "", "  ")
+	fmt.Fprintf(t.o.Stdout, "%s\n", text)
+	return err
 }
 
 // check finds all that this machine can know to be wrong with the chosen hosts, without contacting

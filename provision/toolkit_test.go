@@ -2,9 +2,12 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -567,5 +570,37 @@ mongodb: {flavor: ferretdb}
 				}
 			}
 		})
+	}
+}
+
+// What Prometheus is to scrape names each daemon that can be reached, at the address where others reach it.
+func TestSettingsScrape(t *testing.T) {
+	t.Parallel()
+	const inventory = `
+hosts:
+  - {name: one, address: 10.0.0.1, private_address: 192.168.0.1, roles: [filter, downloader], downloader: {settings: {tls: {cert_file: /c, key_file: /k}}}}
+  - {name: two, address: 10.0.0.2, settings: {listen: "127.0.0.1:8000"}}
+settings: {listen: "0.0.0.0:8000"}
+downloader: {settings: {listen: "0.0.0.0:8001"}}
+`
+	tokens := "- {name: news, token: abcdefghijklmnopqrst, scopes: [%s]}\n"
+	toolkit, out := opened(t, inventory, map[string]string{"tokens.downloader.yaml": fmt.Sprintf(tokens, "submit"), "tokens.yaml": fmt.Sprintf(tokens, "filter")}, nil)
+	if err := toolkit.SettingsScrape(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told, list, _ := strings.Cut(text(t, out), "[\n")
+	if want := "host two: urifilter listens on loopback alone, and is left out\nhint: "; !strings.HasPrefix(told, want) {
+		t.Errorf("got %q, want %q", told, want)
+	}
+	var got []target
+	if err := json.Unmarshal([]byte("["+list), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []target{
+		{[]string{"192.168.0.1:8000"}, map[string]string{"job": "urifilter", "host": "one"}},
+		{[]string{"192.168.0.1:8001"}, map[string]string{"job": "uridownloader", "host": "one", "__scheme__": "https"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
@@ -21,6 +23,25 @@ func (s *Site) reached(h inventory.Host) string {
 		return cmp.Or(h.PrivateAddress, h.Address)
 	}
 	return s.Resolve(h)
+}
+
+// Scraped returns the host:port at which a program on a host can be asked from elsewhere, and whether by TLS; "":
+// it listens on loopback alone.
+func (s *Site) Scraped(ctx context.Context, h inventory.Host, p program.Program) (at string, tls bool, err error) {
+	p = s.On(h, p)
+	values, err := s.Settings(ctx, h, p, true)
+	if err != nil {
+		return "", false, err
+	}
+	told, err := values.Read(p)
+	if err != nil || address.Loopback(told.Listen) {
+		return "", false, err
+	}
+	u, err := url.Parse(told.URL)
+	if err != nil {
+		return "", false, err
+	}
+	return net.JoinHostPort(s.reached(h), u.Port()), u.Scheme == "https", nil
 }
 
 // seen is the address at which a host reaches another one.
