@@ -43,6 +43,21 @@ class FilterTest(APICase):
         self.assertEqual((cleared["id"], cleared["generation"]), (made["id"], made["generation"] + 1))
         self.assertEqual(self.client.filter("emptied", ["a"]), ["a"])
 
+    def test_merge(self) -> None:
+        self.client.create_filter("first", kind="exact", canonical="safe")
+        made = self.client.create_filter("second", like="first")
+        self.assertEqual((made["kind"], made["canonical"]), ("exact", "safe"))
+        self.client.filter("first", ["a", "b"])
+        self.client.filter("second", ["b", "c"])
+        for _ in range(2):
+            self.assertEqual(self.client.merge_filter("second", "first")["name"], "first")
+        self.assertEqual(self.client.check("first", ["a", "b", "c", "d"]), [False, False, False, True])
+        self.assertEqual(self.client.check("second", ["a"]), [True])
+        self.client.create_filter("another", kind="exact")
+        with self.assertRaises(FilterError) as differ:
+            self.client.merge_filter("another", "first")
+        self.assertEqual(differ.exception.error_code, "filters_differ")
+
     def test_filters(self) -> None:
         made = self.client.create_filter("made", capacity=1000, error_rate=0.01)
         self.assertEqual((made["capacity"], made["error_rate"]), (1000, 0.01))

@@ -28,6 +28,7 @@ class FilterCalls(Exchanges):
         self,
         name: str,
         *,
+        like: Optional[str] = None,
         kind: Optional[str] = None,
         capacity: Optional[int] = None,
         error_rate: Optional[float] = None,
@@ -43,13 +44,15 @@ class FilterCalls(Exchanges):
         id: Optional[int] = None,
     ) -> Dict[str, Any]:
         """Makes a filter, or finds it with these parameters; None is the daemon's default.
-        Wants a token with the scope admin.
+        Wants a token with the scope admin. With ``like``, the name of another filter, it has
+        that one's parameters and its secret, so that the two can be merged.
 
         A filter of that name with others is FilterError, ``filter_conflict``.
         """
         if isinstance(expire, timedelta):
             expire = seconds_of(expire)
         spec = {
+            "like": like,
             "kind": kind,
             "capacity": capacity,
             "error_rate": error_rate,
@@ -66,6 +69,13 @@ class FilterCalls(Exchanges):
         }
         body = dumps({member: value for member, value in spec.items() if value is not None})
         return object_of(self._exchange("PUT", path_of(name), body, again=True))
+
+    def merge_filter(self, from_name: str, into: str) -> Dict[str, Any]:
+        """Makes all items of a filter seen in another one as well, and returns the latter. It can
+        be repeated. What cannot be merged is FilterError, ``filters_differ``, with the reason.
+        Wants a token with the scope admin."""
+        query = "/merge?" + urlencode({"from": from_name})
+        return object_of(self._exchange("POST", path_of(into) + query, None, again=True))
 
     def drop_filter(self, name: str, *, confirm: str = "") -> None:
         """Drops a filter: all its items are forgotten, for everybody. ``confirm`` is its

@@ -184,6 +184,7 @@ class AsyncFilterAPIClient:
         self,
         name: str,
         *,
+        like: Optional[str] = None,
         kind: Optional[str] = None,
         capacity: Optional[int] = None,
         error_rate: Optional[float] = None,
@@ -202,6 +203,7 @@ class AsyncFilterAPIClient:
         return await self._call(
             self._client.create_filter,
             name,
+            like=like,
             kind=kind,
             capacity=capacity,
             error_rate=error_rate,
@@ -216,6 +218,10 @@ class AsyncFilterAPIClient:
             feature_hash=feature_hash,
             id=id,
         )
+
+    async def merge_filter(self, from_name: str, into: str) -> Dict[str, Any]:
+        """Makes all items of a filter seen in another one as well. Wants a token with the scope admin."""
+        return await self._call(self._client.merge_filter, from_name, into)
 
     async def drop_filter(self, name: str, *, confirm: str = "") -> None:
         """Drops a filter; ``confirm`` is its name again. Wants a token with the scope admin."""

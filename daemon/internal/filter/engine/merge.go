@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -30,6 +32,10 @@ type Digest struct {
 
 // DigestParts is into how many parts the digests of a filter are divided, by their first byte.
 const DigestParts = 256
+
+// PartDigests is how many digests a part of a filter with so many items has: as many as there are
+// on average, and an eighth more, as they are spread evenly.
+func PartDigests(items uint64) int { return int(items/DigestParts)*9/8 + 100 }
 
 // Listed is a Set whose digests can be listed.
 type Listed interface {
@@ -69,6 +75,10 @@ func (f *Filter) TakeDigests(ctx context.Context, digests []Digest) (int, error)
 	return all, errors.Join(errs...)
 }
 
+// TakenBytes is what TakeDigests has in memory for each digest: that, and its key by the time that
+// is left.
+const TakenBytes = 24 + 2*16
+
 // Merge makes all items of a filter seen in another one, durable on return, and returns the latter.
 // What is added to the first one meanwhile may be missing. Both must be bit-maps of one shape, or
 // keep digests, and hash with one seed: else it returns a *UnlikeError or a *KindError, and nothing
@@ -96,8 +106,8 @@ func (e *Engine) Merge(ctx context.Context, from, into string) (*Filter, error) 
 	if err := target.takesItemsOf(source.Spec, source.Seed()); err != nil {
 		return nil, err
 	}
-	if bits, ok := source.Set.(BitMap); ok {
-		err = target.mergeBits(ctx, bits)
+	if from, ok := source.Set.(BitMap); ok {
+		err = target.mergeBits(ctx, from)
 	} else {
 		err = target.mergeDigests(ctx, source)
 	}
@@ -140,9 +150,9 @@ func (f *Filter) sameItems(spec Spec, seed uint64) error {
 // TakesDigestsOf returns a *UnlikeError if f cannot take the digests of a filter with the spec and
 // the seed, and a *KindError if it has none.
 func (f *Filter) TakesDigestsOf(spec Spec, seed uint64) error {
-	_, bits := f.Set.(BitMap)
+	_, isMap := f.Set.(BitMap)
 	_, own := f.Set.(Hashing)
-	if bits || own || f.TakesItems() != nil {
+	if isMap || own || f.TakesItems() != nil {
 		return &KindError{Filter: f.Name, Kind: f.Kind, Lacks: ErrListsNone}
 	}
 	return f.takesItemsOf(spec, seed)
@@ -153,7 +163,7 @@ func (f *Filter) mergeDigests(ctx context.Context, source *Filter) error {
 	if err != nil {
 		return err
 	}
-	var digests []Digest
+	digests := make([]Digest, 0, PartDigests(source.Stats().Items))
 	for i := range DigestParts {
 		if digests, err = list.Digests(i, digests[:0]); err != nil {
 			return err
@@ -163,6 +173,26 @@ func (f *Filter) mergeDigests(ctx context.Context, source *Filter) error {
 		}
 	}
 	return nil
+}
+
+// itemsOfBoth estimates how many different items two bit-maps of one shape have together.
+func itemsOfBoth(ctx context.Context, a, b BitMap) (uint64, error) {
+	first, second := make([]byte, bloom.StripeBytes), make([]byte, bloom.StripeBytes)
+	var set uint64
+	for i := range a.Header().Stripes() {
+		one, err := a.Stripe(ctx, i, first)
+		if err != nil {
+			return 0, err
+		}
+		other, err := b.Stripe(ctx, i, second)
+		if err != nil {
+			return 0, err
+		}
+		for at := 0; at < len(one); at += 8 { // blocks have 64 bytes
+			set += uint64(bits.OnesCount64(binary.NativeEndian.Uint64(one[at:]) | binary.NativeEndian.Uint64(other[at:])))
+		}
+	}
+	return a.Header().Fill(set).Items, nil
 }
 
 func (f *Filter) mergeBits(ctx context.Context, from BitMap) error {
@@ -176,8 +206,14 @@ func (f *Filter) mergeBits(ctx context.Context, from BitMap) error {
 		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("is a bit-map for %d items at an error rate of %g, the other for %d at %g; they must be made for the same, and both grow or both not",
 			have.Capacity, have.ErrorRate, more.Capacity, more.ErrorRate)}
 	}
-	if all := f.Stats().Items + from.Stats().Items; f.bound.Rejects() && all > f.bound.Items {
-		return fmt.Errorf("filter %s: both have about %d items, and on_full reject leaves room for %d: %w", f.Name, all, f.bound.Items, ErrFull)
+	if f.bound.Rejects() && f.Stats().Items+from.Stats().Items > f.bound.Items { // unless they have many in common
+		both, err := itemsOfBoth(ctx, into, from)
+		switch {
+		case err != nil:
+			return err
+		case both > f.bound.Items:
+			return fmt.Errorf("filter %s: together they have about %d items, and on_full reject leaves room for %d: %w", f.Name, both, f.bound.Items, ErrFull)
+		}
 	}
 	buf := make([]byte, bloom.StripeBytes)
 	for i := range more.Stripes() {

@@ -62,9 +62,8 @@ func (c *call) exportDigests() error {
 	if err != nil {
 		return err
 	}
-	// As many as there are on average, and an eighth more: digests are spread evenly.
-	expected := int64(f.Stats().Items/engine.DigestParts)*9/8 + 100
-	if !c.hold(expected * (digestLine + 2*24)) { // in three forms
+	expected := engine.PartDigests(f.Stats().Items)
+	if !c.hold(int64(expected) * (digestLine + 2*24)) { // in three forms
 		return c.overloaded()
 	}
 	digests, err := list.Digests(part, make([]engine.Digest, 0, expected))
@@ -105,8 +104,8 @@ func (c *call) importDigests() error {
 		return err
 	}
 	width := spec.DigestBits() / 8
-	most := len(lines)/(2*width+1) + 1      // of the shortest lines
-	if !c.hold(int64(most) * (24 + 2*16)) { // as digests, and as keys by the time that they have left
+	most := len(lines)/(2*width+1) + 1 // of the shortest lines
+	if !c.hold(int64(most) * engine.TakenBytes) {
 		return c.overloaded()
 	}
 	digests, expired, err := parseDigests(make([]engine.Digest, 0, most), lines, width, time.Now())
@@ -204,6 +203,15 @@ func (c *call) mergeFilter() error {
 	from := c.r.URL.Query().Get("from")
 	if from == "" {
 		return &problem.Error{Code: problem.MissingParameter, Detail: "want ?from= and the name of the filter whose items this one is to have"}
+	}
+	if source, err := c.s.engine.Find(c.r.Context(), from); err == nil { // otherwise Merge says so
+		need := int64(engine.PartDigests(source.Stats().Items)) * engine.TakenBytes
+		if _, bits := source.Set.(engine.BitMap); bits {
+			need = 2 * bloom.StripeBytes
+		}
+		if !c.hold(need) {
+			return c.overloaded()
+		}
 	}
 	f, err := c.s.engine.Merge(c.r.Context(), from, c.name)
 	if err != nil {

@@ -127,6 +127,16 @@ func TestMergeRefused(t *testing.T) {
 	if got := lines(r, "/api/v1/check", "tight", "b", 700); got < 690 {
 		t.Errorf("a refused merge has left %d of 700 new", got)
 	}
+	// What counts is what both have together: 750 items and 800, of which 750 are the same, fit 1,000.
+	r.Put("tight3", `{"like":"tight"}`)
+	lines(r, "/api/v1/filter", "tight", "a", 750)
+	lines(r, "/api/v1/filter", "tight3", "a", 800)
+	if a := r.Post("/api/v1/filters/tight/merge?from=tight3", ""); a.Status != 200 {
+		t.Errorf("two filters with the same items: %d %s", a.Status, a.Body)
+	}
+	if got := lines(r, "/api/v1/check", "tight", "a", 800); got != 0 {
+		t.Errorf("%d of 800 are new after the merge", got)
+	}
 }
 
 // parts returns a whole export.
