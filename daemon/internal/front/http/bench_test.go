@@ -155,3 +155,42 @@ type discardWriter struct {
 func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(status int)      { w.status = status }
+
+// BenchmarkPage is the page of 500 filters, as one of many browsers gets it: the look at all filters is shared; look is
+// that look alone.
+func BenchmarkPage(b *testing.B) {
+	r := apitest.New(b)
+	for i := range 498 {
+		if a := r.Put(fmt.Sprintf("site_%03d", i), `{"capacity":10000}`); a.Status != 201 {
+			b.Fatal(a.Body)
+		}
+	}
+	for range 120 {
+		r.API.Status().Take()
+	}
+	ask := func(b *testing.B) {
+		req := httptest.NewRequest("GET", "http://127.0.0.1/", nil)
+		req.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		if r.API.ServeHTTP(w, req); w.Code != 200 {
+			b.Fatal(w.Body)
+		}
+		b.ReportMetric(float64(w.Body.Len()), "bytes")
+	}
+	b.Run("shared", func(b *testing.B) {
+		for b.Loop() {
+			ask(b)
+		}
+	})
+	b.Run("look", func(b *testing.B) {
+		for b.Loop() {
+			r.API.Status().Forget()
+			ask(b)
+		}
+	})
+	b.Run("sample", func(b *testing.B) {
+		for b.Loop() {
+			r.API.Status().Take()
+		}
+	})
+}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +93,7 @@ func lively(t *testing.T, r *apitest.Rig, filters int) {
 	}
 	for step := range 125 {
 		for i := range min(filters, len(names)) {
-			n := 100 + (step*37*(i+1))%(150+50*i)
+			n := 160 + 20*i + int(100*math.Sin(float64(step)/float64(6+5*i)))
 			var lines strings.Builder
 			if err := apitest.Numbered(&lines, step*120, n); err != nil {
 				t.Fatal(err)
@@ -162,4 +165,78 @@ func TestSystemPages(t *testing.T) {
 	many, _ := newPageRig(t, []engine.Quarantined{{ID: 9, Name: "broken", Cause: errors.New("bits.bf: checksum of stripe 7 does not match")}}, about)
 	lively(t, many, 500)
 	shoot(many, "many", map[string]string{"list": "/?sort=rate", "page2": "/?page=1"})
+}
+
+// TestSystemPageInABrowser: a person logs in, reads, acts and logs out, with JavaScript and without; with it the page stays
+// fresh, and keeps the focus of the keyboard. A page of another site can do nothing, whatever it sends.
+func TestSystemPageInABrowser(t *testing.T) {
+	browser := pagetest.Start(t)
+	for _, noScript := range []bool{false, true} {
+		r := apitest.New(t, apitest.WithTokens)
+		tab := browser.Tab(pagetest.Look{Width: 1000, NoScript: noScript})
+		submit := func(form string) { tab.Loading(func() { tab.Eval(form+".requestSubmit()", nil) }) }
+		see := func(what string) (found bool) {
+			tab.Eval(fmt.Sprintf("document.body.innerText.includes(%q)", what), &found)
+			return found
+		}
+		tab.Open(r.HTTP.URL + "/")
+		if see("New items") || !see("Log in") {
+			t.Error("a stranger sees more than the form")
+		}
+		tab.Eval(`document.querySelector("#token").value = "secret-admin"`, nil)
+		submit(`document.querySelector("main form")`)
+		if !see("Logged in as admin") || !see("New items") {
+			t.Fatal("not logged in")
+		}
+		var cookies string
+		if tab.Eval(`document.cookie + JSON.stringify(localStorage)`, &cookies); cookies != "{}" {
+			t.Errorf("a script can read %q", cookies)
+		}
+		r.Do("PUT", "/api/v1/filters/later", `{"capacity":1000}`, "Authorization", "Bearer secret-admin", "Content-Type", apitest.JSONType)
+		if noScript {
+			r.API.Status().Forget()
+			tab.Loading(func() { tab.Eval(`document.querySelector("#updated a").click()`, nil) })
+			if !see("later") {
+				t.Error("loaded again, it is not fresh")
+			}
+		} else {
+			var focus string
+			tab.Eval(`document.querySelector('[href="/ui/filters/uri"]').focus()`, nil)
+			tab.Eval(`new Promise(done => new MutationObserver((_, o) => { if (document.body.innerText.includes("later")) { o.disconnect(); setTimeout(done) } }).observe(document.body, {childList: true, subtree: true}))`, nil)
+			if tab.Eval(`document.activeElement.getAttribute("href")`, &focus); focus != "/ui/filters/uri" {
+				t.Errorf("the focus went to %q", focus)
+			}
+		}
+		tab.Open(r.HTTP.URL + "/ui/filters/later/drop")
+		submit(`document.querySelector("main form")`)
+		if !see("The filter is dropped.") {
+			t.Error("not dropped")
+		}
+
+		// The page of another site, on this machine, so that the browser takes it for the same site and sends the cookie.
+		evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, `<title>evil</title><form method="post" action="%s%s"><input name="token" value="secret-read"></form>`, r.HTTP.URL, req.URL.Path)
+		}))
+		t.Cleanup(evil.Close)
+		for _, path := range []string{"/ui/filters/ip/drop", "/ui/filters/ip/clear", "/ui/create", "/ui/login", "/ui/logout"} {
+			tab.Open(evil.URL + path)
+			submit("document.forms[0]")
+			if !see("web page of another site") {
+				t.Errorf("%s is not refused", path)
+			}
+		}
+		if _, err := r.Engine.Lookup("ip"); err != nil {
+			t.Error(err)
+		}
+		tab.Open(r.HTTP.URL + "/")
+		if !see("Logged in as admin") {
+			t.Error("another site has ended the session")
+		}
+		submit(`document.querySelector("header form")`)
+		tab.Open(r.HTTP.URL + "/")
+		if see("New items") || !see("Log in") {
+			t.Error("not logged out")
+		}
+	}
 }

@@ -81,7 +81,7 @@ func (s *Status) see(ctx context.Context) *look {
 		}
 	}
 	if l.Memory.Limit > 0 && float64(l.Memory.Used) > engine.NearlyFull*float64(l.Memory.Limit) {
-		l.Notes = append(l.Notes, page.Note{Key: "note.memory", Args: []any{percentOf(l.Memory.Used, l.Memory.Limit)}, Level: "warn"})
+		l.Notes = append(l.Notes, page.Note{Key: "note.memory", Args: []any{page.Percent(float64(l.Memory.Used) / float64(l.Memory.Limit))}, Level: "warn"})
 	}
 	for _, q := range l.Quarantined {
 		reason, _, _ := strings.Cut(q.Cause.Error(), "\n")
@@ -105,10 +105,6 @@ func (s *Status) see(ctx context.Context) *look {
 	l.Notes = l.Notes.Sorted()
 	slices.SortFunc(l.Rows, func(a, b row) int { return strings.Compare(a.Name, b.Name) })
 	return l
-}
-
-func percentOf(part, all uint64) string {
-	return strconv.Itoa(int(float64(part)/float64(all)*100)) + " %"
 }
 
 // rowOf describes a filter, with its warnings.
@@ -145,9 +141,9 @@ func (s *Status) rowOf(f *engine.Filter) (row, page.Notes) {
 	case over:
 		warn("bad", "note.over", page.Percent(fpr), page.Percent(bound.ErrorRate))
 	case share >= engine.NearlyFull && refuses:
-		warn("warn", "note.nearfull", percentOf(uint64(share*100), 100))
+		warn("warn", "note.nearfull", page.Percent(share))
 	case share >= engine.NearlyFull:
-		warn("warn", "note.near", percentOf(uint64(share*100), 100))
+		warn("warn", "note.near", page.Percent(share))
 	}
 	if late := cmp.Or(2*s.About.WritebackEvery, monthly); s.About.Archive != nil && r.BitMap && r.Items > 0 {
 		switch now := s.Now(); {
