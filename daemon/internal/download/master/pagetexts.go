@@ -39,7 +39,6 @@ var pageTexts = page.Texts{
 	"col.status":   {"Answer", "响应"},
 	"col.took":     {"Took", "耗时"},
 	"col.worker":   {"Machine", "机器"},
-	"number":       {"%d tasks", "%d 个任务"},
 	"back":         {"All jobs", "全部作业"},
 	"facts":        {"Setting", "设置"},
 	"version":      {"Version", "版本"},

@@ -116,8 +116,8 @@ func (c *call) sendText(status int, text string) error {
 
 // handOver lets h answer the call.
 func (c *call) handOver(h http.Handler) error {
-	c.writeBy(time.Now().Add(c.s.limits.BodyTimeout))
-	w := &statusWriter{ResponseWriter: c.w, status: http.StatusOK}
+	w := &statusWriter{ResponseWriter: c.w, status: http.StatusOK, c: c}
+	w.arm()
 	h.ServeHTTP(w, c.r)
 	c.status, c.sent = w.status, w.sent
 	return nil
@@ -126,9 +126,12 @@ func (c *call) handOver(h http.Handler) error {
 // statusWriter records the status and size of an answer.
 type statusWriter struct {
 	http.ResponseWriter
+	c      *call
 	status int
 	sent   int64
 }
+
+func (w *statusWriter) arm() { w.c.writeBy(time.Now().Add(w.c.s.limits.BodyTimeout)) }
 
 func (w *statusWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
@@ -138,5 +141,6 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
+	w.arm() // it may have taken long until now
 	w.ResponseWriter.WriteHeader(status)
 }

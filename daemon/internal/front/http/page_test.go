@@ -1,12 +1,15 @@
 package http_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -132,6 +135,17 @@ func TestPagesHaveTheScopesOfTokens(t *testing.T) {
 	if resp, text := browse(t, r, acts, "POST", "/ui/create", "name=bad+name&capacity=many"); resp.StatusCode != 400 || !strings.Contains(text, `value="many"`) {
 		t.Errorf("a bad filter: %d %s", resp.StatusCode, text)
 	}
+}
+
+// A copy may take longer than a client may take to read.
+func TestPageOfALongCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &apitest.Backup{Hold: func(context.Context) error { time.Sleep(10 * time.Minute); return nil }}
+		r := apitest.Piped(t, func(o *api.Options) { o.Backup = k })
+		if resp, text := browse(t, r, "", "POST", "/ui/filters/ip/writeback", "a=b"); resp.StatusCode != 303 {
+			t.Errorf("%d %s", resp.StatusCode, text)
+		}
+	})
 }
 
 // Names and reasons of what is damaged come from folders and files, and addresses from anybody.

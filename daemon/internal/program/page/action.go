@@ -51,8 +51,17 @@ func (c Consent) Of(f Field) string {
 // Cancel is the page that the caller came from.
 func (c Consent) Cancel() string { return c.Back(c.Name) }
 
-// Act adds an action.
+// Act adds an action. It panics if one of its texts is missing.
 func (s *Site) Act(a Action) {
+	keys := []string{a.Text + ".do", a.Text + ".what", "done." + a.Text}
+	for _, f := range a.Fields {
+		keys = append(keys, "field."+f.Name)
+	}
+	for _, key := range keys {
+		if _, known := s.Texts[key]; !known {
+			panic("there is no text " + key)
+		}
+	}
 	s.handle("GET "+a.Path, a.Scope, func(v *View) error {
 		v.Data = Consent{Action: a, Name: v.Request.PathValue("name")}
 		return v.show(http.StatusOK, "consent")

@@ -38,6 +38,5 @@ var texts = Texts{
 	"page.of":        {"%d–%d of %d", "第 %d–%d 项，共 %d 项"},
 	"error":          {"That did not work", "操作未成功"},
 	"home":           {"To the overview", "返回总览"},
-	"consent":        {"Are you sure?", "请确认"},
 	"final":          {"This cannot be undone.", "此操作无法撤销。"},
 }
