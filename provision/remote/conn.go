@@ -24,8 +24,11 @@ type Conn struct {
 	link     *login.Link
 	sessions chan struct{} // sshd allows so many at once
 	reserve  chan struct{} // and these, to end commands
+	shells   chan struct{} // and these, for standing shells
 	patience time.Duration // with a refusal to open a session
 	spares   spares
+
+	standings standings
 
 	killer killer
 
@@ -42,17 +45,18 @@ type Conn struct {
 
 var _ host.Host = (*Conn)(nil)
 
-// Together with the spare ones these are the 10 that sshd allows on a connection (MaxSessions).
+// Together with the spare one these are the 10 that sshd allows on a connection (MaxSessions).
 const (
-	mostSessions = 6
+	mostSessions = 5
 	mostReserve  = 2
+	mostShells   = 2 // as root, and as the login
 )
 
 // sessionPatience is how long a refused session is retried.
 const sessionPatience = 5 * time.Second
 
 func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
-	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve), patience: sessionPatience}
+	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve), shells: make(chan struct{}, mostShells), patience: sessionPatience}
 	c.root.turn = make(chan struct{}, 1)
 	return c
 }
@@ -74,7 +78,7 @@ func (c *Conn) Close() error {
 
 // greet asks the host for our user id and home folder.
 func (c *Conn) greet(ctx context.Context) error {
-	out, err := c.Run(ctx, host.Command{Script: `id -u && printf '%s\n' "$HOME"`})
+	out, err := c.Run(ctx, host.Command{Script: `id -u && printf '%s\n' "$HOME"`, Look: true})
 	if err != nil {
 		return err
 	}
@@ -170,6 +174,9 @@ func opened[S any](ctx context.Context, c *Conn, open func() (S, error)) (S, err
 		}
 		if unused := c.spares.take(); unused != nil {
 			unused.Close()
+		}
+		if time.Since(began) > c.patience/10 {
+			c.standings.giveUp()
 		}
 		var open *ssh.OpenChannelError
 		if !errors.As(err, &open) {

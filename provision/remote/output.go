@@ -14,6 +14,7 @@ const mostOutput = 1 << 20
 type output struct {
 	word  string
 	begun chan struct{} // closed at the word
+	next  func([]byte)  // gets what is written after the word; nil: it is kept
 
 	mu      sync.Mutex
 	before  bytes.Buffer // what start-up files, or sudo, wrote
@@ -31,20 +32,28 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.started {
-		o.keep(p)
+		o.pass(p)
 		return len(p), nil
 	}
 	o.before.Write(p)
 	// The word may follow text without a line end.
 	if at := bytes.Index(o.before.Bytes(), []byte(o.word+"\n")); at >= 0 {
 		o.started = true
-		o.keep(o.before.Bytes()[at+len(o.word)+1:])
+		o.pass(o.before.Bytes()[at+len(o.word)+1:])
 		o.before.Truncate(at)
 		close(o.begun)
 	} else if o.before.Len() > mostBefore {
 		o.before.Next(o.before.Len() - mostBefore/2)
 	}
 	return len(p), nil
+}
+
+func (o *output) pass(p []byte) {
+	if o.next != nil {
+		o.next(p)
+		return
+	}
+	o.keep(p)
 }
 
 func (o *output) keep(p []byte) {

@@ -26,7 +26,14 @@ func (c *Conn) Run(ctx context.Context, cmd host.Command) (host.Output, error) {
 	if err != nil {
 		return host.Output{}, err
 	}
-	out, err := c.exec(ctx, as, cmd, true)
+	var out host.Output
+	answered := false
+	if cmd.Look || cmd.Watch {
+		out, answered, err = c.look(ctx, as, cmd)
+	}
+	if !answered {
+		out, err = c.exec(ctx, as, cmd, true)
+	}
 	if err != nil || out.Code == 0 || slices.Contains(cmd.OK, out.Code) {
 		return out, err
 	}
@@ -71,8 +78,11 @@ func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill boo
 	if as.user != "" {
 		cmd.Script = fmt.Sprintf("HOME=~%s USER=%[1]s LOGNAME=%[1]s; export HOME USER LOGNAME\n%s", as.user, cmd.Script)
 	}
-	r := &running{conn: c, as: as, cmd: cmd, word: newWord(), kills: kill}
-	r.stdout, r.stderr = newOutput(r.word), newOutput(r.word)
+	return c.execute(ctx, newRunning(c, as, cmd, kill))
+}
+
+// execute runs what exec has checked.
+func (c *Conn) execute(ctx context.Context, r *running) (host.Output, error) {
 	ended := make(chan error, 1)
 	if !c.link.Start(func() { ended <- r.run(ctx) }) {
 		return host.Output{}, c.lost(net.ErrClosed)
@@ -83,8 +93,8 @@ func (c *Conn) exec(ctx context.Context, as identity, cmd host.Command, kill boo
 	case <-ctx.Done():
 	}
 	c.link.Start(func() {
-		if kill {
-			c.kill(context.WithoutCancel(ctx), as, r.word)
+		if r.kills {
+			c.kill(context.WithoutCancel(ctx), r.as, r.word)
 		}
 		r.end()
 	})
@@ -101,7 +111,8 @@ type running struct {
 	as             identity
 	cmd            host.Command
 	word           string
-	kills          bool // it is ended on the host when its context ends; false: it ends others
+	room           chan struct{} // of which it takes a session
+	kills          bool          // it is ended on the host when its context ends; false: it ends others
 	stdout, stderr *output
 
 	mu      sync.Mutex
@@ -110,13 +121,17 @@ type running struct {
 	unread  error // how reading the command's input failed
 }
 
+func newRunning(c *Conn, as identity, cmd host.Command, kill bool) *running {
+	word, room := newWord(), c.sessions
+	if !kill {
+		room = c.reserve
+	}
+	return &running{conn: c, as: as, cmd: cmd, word: word, room: room, kills: kill, stdout: newOutput(word), stderr: newOutput(word)}
+}
+
 // run starts the command and returns when it has ended.
 func (r *running) run(ctx context.Context) error {
-	room := r.conn.sessions
-	if !r.kills {
-		room = r.conn.reserve
-	}
-	session, give, err := r.conn.channel(ctx, room)
+	session, give, err := r.conn.channel(ctx, r.room)
 	if err != nil {
 		return err
 	}
@@ -187,7 +202,7 @@ func (r *running) end() {
 
 // short reports whether the script is part of the command line.
 func (r *running) short() bool {
-	return r.as.password == "" && r.cmd.Stdin == nil && len(r.cmd.Script) <= mostShort
+	return r.cmd.Stdin == nil && len(r.cmd.Script) <= mostShort
 }
 
 // feed writes the password, the script and the command's input. If writing fails, the end of
@@ -195,11 +210,8 @@ func (r *running) short() bool {
 // take the end of the input for a real one.
 func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan struct{}) {
 	defer stdin.Close()
-	if r.short() {
-		return
-	}
 	if r.as.password != "" {
-		if _, err := io.WriteString(stdin, r.as.password+"\n"); err != nil {
+		if _, err := io.WriteString(stdin, r.as.password+"\n"); err != nil || r.short() {
 			return
 		}
 		wait := time.NewTimer(r.conn.dialer.sudoWait)
@@ -211,6 +223,9 @@ func (r *running) feed(ctx context.Context, stdin io.WriteCloser, exited <-chan 
 		case <-wait.C:
 			return
 		}
+	}
+	if r.short() {
+		return
 	}
 	if _, err := io.WriteString(stdin, preamble(r.word, r.cmd.Script)); err != nil || r.cmd.Stdin == nil {
 		return

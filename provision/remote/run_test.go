@@ -58,9 +58,15 @@ func TestRun(t *testing.T) {
 		if os.Geteuid() != 0 && (r.cmd.Root || r.cmd.User != "") {
 			continue
 		}
-		got, err := c.Run(t.Context(), r.cmd)
-		if err != nil || got != r.want {
-			t.Errorf("%s: got %+v, %v\nwant %+v", r.name, got, err, r.want)
+		for _, look := range []bool{true, false} { // by the shell that stays, and in a session of its own
+			r.cmd.Look = look
+			if again, can := r.cmd.Stdin.(io.Seeker); can {
+				_, _ = again.Seek(0, io.SeekStart)
+			}
+			got, err := c.Run(t.Context(), r.cmd)
+			if err != nil || got != r.want {
+				t.Errorf("%s, look %t: got %+v, %v\nwant %+v", r.name, look, got, err, r.want)
+			}
 		}
 	}
 }

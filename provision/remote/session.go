@@ -111,7 +111,7 @@ type spares struct {
 }
 
 // mostSpares is how many: the one that replaces another is on its way when the next command begins.
-const mostSpares = 2
+const mostSpares = 1
 
 // take returns an open session, nil if there is none.
 func (s *spares) take() *channel {

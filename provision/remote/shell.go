@@ -26,7 +26,7 @@ const loader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 	`while [ "$_n" -gt 0 ]; do IFS= read -r _l || exit 125; _s=$_s$_l$_r; _n=$((_n-1)); done; ` +
 	`shift 2; [ "$_e" = 1 ] && exec </dev/null; unset _l _n _e _r; eval "$_s"`
 
-// shortLoader is the loader for a short script without a password and without input. The script is the
+// shortLoader is the loader for a short script without input. The script is the
 // argument $1, in base64, which no shell changes: sshd accepts no input before it has begun to run a
 // command, so that a script that is sent after it comes a round trip later. Scripts have no secrets in them.
 const shortLoader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; DEBIAN_FRONTEND=noninteractive; ` +
