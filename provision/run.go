@@ -97,10 +97,26 @@ func (r *run) phase(name string, hosts []inventory.Host, steps func(inventory.Ho
 	for _, h := range hosts {
 		p.Jobs = append(p.Jobs, fleet.Job{
 			Host: h.Name, Connect: r.connect(h), Preflight: []step.Step{ready()},
-			Steps: func(context.Context, host.Host) ([]step.Step, error) { return steps(h) },
+			Steps: func(context.Context, host.Host) ([]step.Step, error) {
+				all, err := steps(h)
+				return earlyWishes(all), err
+			},
 		})
 	}
 	return p
+}
+
+// earlyWishes marks the wishes between proofs as early. A proof waits for its server, and has its turn for that.
+func earlyWishes(steps []step.Step) (all []step.Step) {
+	var wishes []step.Step
+	for _, s := range steps {
+		if _, proves := s.(step.Proof); proves {
+			all, wishes = append(append(all, step.Early(wishes...)...), s), nil
+			continue
+		}
+		wishes = append(wishes, s)
+	}
+	return append(all, step.Early(wishes...)...)
 }
 
 // ready is the preflight of every host: the login user can become root, and systemd runs.

@@ -180,7 +180,7 @@ for f in sources.list sources.list.d/*.list sources.list.d/*.sources; do
 	grep -v '^[[:space:]]*#' "$f" | grep -qF -- %s && grep -v '^[[:space:]]*#' "$f" | grep -qF -- %s && echo "/etc/apt/$f"
 done
 :`, host.Quote(r.sourcePath()), host.Quote(strings.TrimRight(r.URL, "/")), host.Quote(r.Suite))
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true})
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true, Look: true})
 	if err != nil {
 		return "", fmt.Errorf("find the repository: %w", err)
 	}

@@ -21,6 +21,7 @@ func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings)
 func TestSystemNewcomer(t *testing.T)           { onHosts(t, tryNewcomer) }
 func TestSystemSecondProgram(t *testing.T)      { onHosts(t, trySecondProgram) }
 func TestSystemCrashes(t *testing.T)            { onHosts(t, tryCrashes) }
+func TestSystemDistantHosts(t *testing.T)       { onHosts(t, tryDistantHosts) }
 func TestSystemBrowser(t *testing.T)            { onHosts(t, tryBrowser) }
 func TestSystemSiteWithoutNetwork(t *testing.T) { onHosts(t, trySiteWithoutNetwork) }
 func TestSystemDownloader(t *testing.T)         { onHosts(t, tryDownloader) }

@@ -43,7 +43,7 @@ func Steps(o Options) []step.Step {
 	for _, caller := range o.Callers {
 		steps = append(steps, o.token(caller, CallerToken(caller)))
 	}
-	return append(steps, Clock(), HugePages())
+	return step.Early(append(steps, Clock(), HugePages())...)
 }
 
 // account makes the group and the user. Existing ones are not changed.

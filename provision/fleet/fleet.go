@@ -3,6 +3,9 @@
 // and not on all. It does not know what the steps do, and prints nothing: events go
 // to a report.Sink.
 //
+// Distant hosts are asked for many things at once: see glance, and step.Early. What a step is told in
+// its turn is never older than the last change to its host.
+//
 // A run ends with one of these exit codes, which scripts may rely on:
 //
 //	0    done; or a plan was made

@@ -94,11 +94,15 @@ func (m *member) host(phase string) host.Host {
 	return watched{m.conn, func(e report.Event) {
 		e.Phase, e.Host = phase, m.name
 		m.run.emit(e)
-	}, &m.memo}
+	}, &m.memo, false}
 }
 
 func (m *member) check(ctx context.Context) {
-	for _, s := range m.preflight {
+	early := 0
+	for i, s := range m.preflight {
+		if i >= early {
+			early = i + m.glance(ctx, "", m.preflight[i:])
+		}
 		if !m.record(m.try(ctx, "", s, nil)) {
 			return
 		}
@@ -152,7 +156,11 @@ func (m *member) finish() {
 
 // doAll runs steps until one fails. Then it undoes those that were begun.
 func (m *member) doAll(ctx, guarded context.Context, phase string, steps []step.Step) bool {
-	for _, s := range steps {
+	early := 0
+	for i, s := range steps {
+		if i >= early {
+			early = i + m.glance(guarded, phase, steps[i:])
+		}
 		r := m.try(guarded, phase, s, &m.begun)
 		if r.Err != nil && ctx.Err() == nil && context.Cause(guarded) != nil {
 			r.Err = &lossError{context.Cause(guarded), r.Err}

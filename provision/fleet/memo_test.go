@@ -31,7 +31,7 @@ func (a *asked) Upload(context.Context, host.Upload) error { return nil }
 func TestLooksAreRemembered(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
-	w := watched{a, func(report.Event) {}, &memo{}}
+	w := watched{a, func(report.Event) {}, &memo{}, false}
 	run := func(c host.Command) string {
 		out, _ := w.Run(t.Context(), c)
 		return out.Stdout

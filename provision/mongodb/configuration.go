@@ -136,7 +136,7 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 func (s *Server) restartStale(ctx context.Context, h host.Host) (*step.Change, error) {
 	script := fmt.Sprintf(`since=$(systemctl show --property=ActiveEnterTimestamp --value %s)
 systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), configPath)
-	out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 3, 4}})
+	out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 3, 4}, Watch: true})
 	if err != nil || out.Code != 0 {
 		return nil, err
 	}

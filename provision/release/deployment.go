@@ -35,27 +35,53 @@ func (d *Deployment) ID() string { return d.id }
 // same content, undamaged, that is used instead: a commit or a file that does not go into the
 // program makes no new release of it.
 func (d *Deployment) Upload() step.Wish {
-	return step.NewWish("release: upload", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		binary, err := d.Binary(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		list, err := d.Folder.List(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		if d.id, err = d.uploaded(ctx, h, list, binary); err != nil || d.id != "" {
-			return nil, err
-		}
-		d.id = binary.ID()
-		if list.has(d.id) {
-			d.id = NewID(d.At, binary.Content)
-		}
-		return &step.Change{
-			Summary: fmt.Sprintf("upload release %s, %s", d.id, megabytes(binary.Size)),
-			Apply:   func(ctx context.Context) error { return d.upload(ctx, h, binary) },
-		}, nil
+	return uploading{"release: upload", d}
+}
+
+// uploading is that step.
+type uploading struct {
+	step.Named
+	*Deployment
+}
+
+// Quiet implements step.Quiet.
+func (d uploading) Quiet() step.Wish {
+	return step.NewWish(d.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {
+		_, _, err := d.choose(ctx, h)
+		return nil, err
 	})
+}
+
+func (d uploading) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	id, binary, err := d.choose(ctx, h)
+	d.id = id
+	if err != nil || binary == nil {
+		return nil, err
+	}
+	return &step.Change{
+		Summary: fmt.Sprintf("upload release %s, %s", id, megabytes(binary.Size)),
+		Apply:   func(ctx context.Context) error { return d.upload(ctx, h, *binary) },
+	}, nil
+}
+
+// choose returns the id of the release to use, and the program to upload under it; nil: it is there.
+func (d *Deployment) choose(ctx context.Context, h host.Host) (string, *Binary, error) {
+	binary, err := d.Binary(ctx, h)
+	if err != nil {
+		return "", nil, err
+	}
+	list, err := d.Folder.List(ctx, h)
+	if err != nil {
+		return "", nil, err
+	}
+	id, err := d.uploaded(ctx, h, list, binary)
+	if err != nil || id != "" {
+		return id, nil, err
+	}
+	if id = binary.ID(); list.has(id) {
+		id = NewID(d.At, binary.Content)
+	}
+	return id, &binary, nil
 }
 
 // UploadFirst is Upload for a host without a current release; others keep theirs.

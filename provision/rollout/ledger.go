@@ -44,6 +44,9 @@ type noted struct {
 	notes  *[]string // of the ledger
 }
 
+// Quiet implements step.Quiet: what is seen before the turn of the step is not noted.
+func (n noted) Quiet() step.Wish { return n.Wish }
+
 func (n noted) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 	change, err := n.Wish.Look(ctx, h)
 	if err == nil && change != nil {

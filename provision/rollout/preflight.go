@@ -25,7 +25,7 @@ func (i *Instance) Preflight() []step.Step {
 	if i.run.Builds.ready(i.Host, i.Program) != "" {
 		title = "preflight: program " + i.Program.Name
 	}
-	return []step.Step{
+	return append(step.Early(
 		step.NewProof("preflight: disk for "+i.Program.Name, func(ctx context.Context, h host.Host) error {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
 				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)
@@ -37,11 +37,10 @@ func (i *Instance) Preflight() []step.Step {
 			return err
 		}),
 		i.SettingsCheck(),
-		step.NewProof(title, func(ctx context.Context, h host.Host) error {
-			_, err := i.binary(ctx, h)
-			return err
-		}),
-	}
+	), step.NewProof(title, func(ctx context.Context, h host.Host) error {
+		_, err := i.binary(ctx, h)
+		return err
+	}))
 }
 
 // SettingsCheck is the preflight of the settings. Its errors say what to do next.

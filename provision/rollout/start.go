@@ -56,6 +56,9 @@ type starting struct {
 	i *Instance
 }
 
+// Quiet implements step.Quiet.
+func (s starting) Quiet() step.Wish { return s.i.daemon.Running() }
+
 func (s starting) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 	change, err := s.Wish.Look(ctx, h)
 	if err != nil || change == nil {

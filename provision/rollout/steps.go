@@ -18,26 +18,29 @@ func (i *Instance) Deploy() ([]step.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := append(i.Environment(), i.Release.Upload())
-	steps = append(steps, i.Settings()...)
-	steps = append(steps, i.accepted(i.units.Binary), i.crashed(), i.ledger.watch(i.Release.Current()))
+	before := step.Early(append(i.Environment(), i.Release.Upload())...) // its paths have the release in them
+	steps := append(i.Settings(), i.accepted(i.units.Binary), i.crashed(), i.ledger.watch(i.Release.Current()))
 	steps = append(steps, i.unitSteps()...)
 	bitmaps := i.Program.BitMaps && i.Archived()
 	if bitmaps {
 		// If the daemon runs, this is skipped, and done below once it knows the new settings.
 		steps = append(steps, i.BitMaps.Init(i.BitMapNames, i.running))
 	}
-	steps = append(steps, i.start()...)
+	start := i.start()
+	steps = append(before, step.Early(append(steps, start[0])...)...)
+	steps = append(steps, start[1:]...)
 	if bitmaps {
 		again := i.BitMaps.Init(i.BitMapNames, i.planned)
-		steps = append(steps, step.NewWish(again.Title()+", running", again.Look))
+		timetable = append([]step.Step{step.NewWish(again.Title()+", running", again.Look)}, timetable...)
 	}
-	return append(steps, timetable...), nil
+	return append(steps, step.Early(timetable...)...), nil
 }
 
 // Late returns the late steps: watching a deployed daemon, and what must wait for that.
 func (i *Instance) Late() []step.Step {
-	return append(i.Bake(), i.Release.Healthy(), i.Release.Prune())
+	late := i.Bake()
+	last := len(late) - 1
+	return append(late[:last], step.Early(late[last], i.Release.Healthy(), i.Release.Prune())...)
 }
 
 // planned reports whether, in a plan, the previous step makes the bit-maps.
@@ -76,7 +79,7 @@ func (i *Instance) Settings() []step.Step {
 	}
 	// The files that the settings name are written before them. The daemon rereads tokens
 	// without a restart, so they are no reason for one.
-	return append(steps, i.ledger.record(i.settings.TokensFile()), i.ledger.watch(i.settings.Settings()))
+	return step.Early(append(steps, i.ledger.record(i.settings.TokensFile()), i.ledger.watch(i.settings.Settings()))...)
 }
 
 // packages returns the steps that install what the settings need.

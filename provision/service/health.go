@@ -71,7 +71,7 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 		return err
 	}
 	w := watch{Health: c, h: h, deadline: time.Now().Add(c.Timeout), restarts: first.settled()}
-	up, err := w.active(ctx)
+	up, err := w.active(ctx, &first)
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,15 @@ func (w watch) down(s Status) error {
 	return fmt.Errorf("the daemon does not stay up: %s", s)
 }
 
-// active waits until the daemon has told systemd that it is up.
-func (w watch) active(ctx context.Context) (Status, error) {
+// active waits until the daemon has told systemd that it is up. known is its state, if that has just been asked.
+func (w watch) active(ctx context.Context, known *Status) (s Status, err error) {
 	said, began := "", time.Now()
 	for {
-		s, err := StatusOf(ctx, w.h, w.Program.Program)
+		if known != nil {
+			s, known = *known, nil
+		} else {
+			s, err = StatusOf(ctx, w.h, w.Program.Program)
+		}
 		gone := s.Active == "inactive" || s.Active == "failed"
 		switch {
 		case err != nil:

@@ -254,7 +254,7 @@ func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
 	}
 	if err == nil && action != reload {
 		w := watch{Health: d.Health, h: h, deadline: began.Add(d.Health.Timeout), old: before.Started, replace: true}
-		_, err = w.active(ctx)
+		_, err = w.active(ctx, nil)
 	}
 	if err != nil && ctx.Err() == nil {
 		return withJournal(ctx, h, p, err, time.Since(began))

@@ -104,7 +104,7 @@ func TestWhoIsBlamedForRestarts(t *testing.T) {
 		"it waits to be restarted": {[]string{crashing, strings.Replace(crashing, "1000", "2000", 1)}, "does not stay up"},
 	} {
 		w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
-		s, err := w.active(t.Context())
+		s, err := w.active(t.Context(), nil)
 		if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, %v; want %q", name, s, err, c.want)
 		}
@@ -127,7 +127,7 @@ func TestStartThatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
-				s, err := w.active(t.Context())
+				s, err := w.active(t.Context(), nil)
 				if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("%v, %v; want %q", s, err, c.want)
 				}
