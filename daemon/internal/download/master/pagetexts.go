@@ -49,11 +49,12 @@ var pageTexts = page.Texts{
 	"tries":        {"Attempts of a task", "每个任务的尝试次数"},
 	"filter":       {"Filter", "过滤器"},
 
-	"words":         {"What the words mean", "名词解释"},
-	"words.waiting": {"Tasks that were not handed out yet, or wait for another attempt.", "尚未分发，或等待再次尝试的任务。"},
-	"words.running": {"Tasks that were handed out to workers. Each host is asked slowly, so a job often waits for a few hosts.", "已分发给工作进程的任务。对每个主机都放慢请求速度，因此作业常常在等待少数主机。"},
-	"words.failed":  {"Tasks that have used up their attempts. They can be tried again.", "用完尝试次数的任务，可以重试。"},
-	"words.shards":  {"All hosts are divided between the workers that are alive.", "所有主机在存活的工作进程之间分配。"},
+	"words":          {"What the words mean", "名词解释"},
+	"words.progress": {"Of all tasks: done (green), failed (red), under way (blue), waiting (grey).", "全部任务中：完成（绿色）、失败（红色）、进行中（蓝色）、等待（灰色）。"},
+	"words.waiting":  {"Tasks that were not handed out yet, or wait for another attempt.", "尚未分发，或等待再次尝试的任务。"},
+	"words.running":  {"Tasks that were handed out to workers. Each host is asked slowly, so a job often waits for a few hosts.", "已分发给工作进程的任务。对每个主机都放慢请求速度，因此作业常常在等待少数主机。"},
+	"words.failed":   {"Tasks that have used up their attempts. They can be tried again.", "用完尝试次数的任务，可以重试。"},
+	"words.shards":   {"All hosts are divided between the workers that are alive.", "所有主机在存活的工作进程之间分配。"},
 
 	"note.notready":   {"The downloader is not ready: %s", "下载器未就绪：%s"},
 	"note.dispatcher": {"Nobody hands tasks out: no dispatcher is alive.", "没有分发器在运行，任务无法分发。"},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
@@ -106,6 +107,13 @@ func lively(t *testing.T, r *apitest.Rig, filters int) {
 	}
 }
 
+// deafArchive is an archive that does not answer, so that filters wait for it.
+type deafArchive struct{ engine.Archive }
+
+var errDeaf = errors.New("archive mongodb 192.0.2.8:27017: no server answers")
+
+func (deafArchive) Newest(context.Context) ([]engine.Archived, error) { return nil, errDeaf }
+
 // TestSystemPages opens the pages in a browser, in all widths, colours and languages and in good and bad states: axe-core
 // finds nothing, the browser complains of nothing, and nothing is wider than the window. With
 // go test -artifacts -outputdir DIR, DIR has the pictures.
@@ -119,12 +127,12 @@ func TestSystemPages(t *testing.T) {
 		"1440-light": {Width: 1440}, "1440-dark-zh": {Width: 1440, Dark: true, Language: "zh-CN"}, "800-dark": {Width: 800, Dark: true},
 		"390-light-zh": {Width: 390, Language: "zh-CN"}, "390-dark": {Width: 390, Dark: true},
 	}
-	shoot := func(r *apitest.Rig, state string, paths map[string]string) {
+	shoot := func(at, state string, paths map[string]string) {
 		t.Helper()
 		for look, l := range looks {
 			tab := browser.Tab(l)
 			for name, path := range paths {
-				tab.Open(r.HTTP.URL + path)
+				tab.Open(at + path)
 				tab.Shoot(strings.Join([]string{state, name, look}, "-"))
 				tab.Accessible(state+" "+name+" "+look, axe)
 				if wrong := tab.Complaints(); len(wrong) > 0 {
@@ -135,13 +143,40 @@ func TestSystemPages(t *testing.T) {
 	}
 	list := map[string]string{"list": "/"}
 
+	waiting := func() string {
+		on, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.Open(t.Context(), on, engine.Settings{Archive: deafArchive{}, Log: slog.New(slog.DiscardHandler), Filters: []engine.Spec{
+			{ID: 1, Name: "news_pages", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "grow"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Reconcile(t.Context()); !errors.Is(err, errDeaf) {
+			t.Fatal(err)
+		}
+		o := api.Options{Engine: e, Logger: slog.New(slog.DiscardHandler), Version: "1.2.3"}
+		about(&o)
+		server := httptest.NewServer(api.New(o))
+		t.Cleanup(func() {
+			server.Close()
+			if err := on.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return server.URL
+	}
+	shoot(waiting(), "restoring", list)
+
 	none, _ := newPageRig(t, nil)
 	for _, name := range []string{"uri", "ip"} {
 		if err := none.Engine.Drop(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shoot(none, "none", list)
+	shoot(none.HTTP.URL, "none", list)
 
 	few, store := newPageRig(t, nil, about)
 	lively(t, few, 5)
@@ -156,15 +191,24 @@ func TestSystemPages(t *testing.T) {
 	}
 	few.Put("small", `{"capacity":10000,"on_full":"reject"}`)
 	few.Post("/api/v1/filter?filter_typeid=small", over[:66*9500], "Content-Type", apitest.TextType)
-	shoot(few, "few", map[string]string{"list": "/", "filter": "/ui/filters/news_pages", "over": "/ui/filters/shop:products", "drop": "/ui/filters/news_pages/drop", "create": "/ui/create", "unknown": "/ui/filters/other", "login": "/ui/login"})
+	shoot(few.HTTP.URL, "few", map[string]string{"list": "/", "filter": "/ui/filters/news_pages", "over": "/ui/filters/shop:products", "drop": "/ui/filters/news_pages/drop", "create": "/ui/create", "unknown": "/ui/filters/other", "login": "/ui/login"})
 	store.away.of <- fmt.Errorf("redis 192.0.2.7:6379: i/o timeout: %w", engine.ErrUnavailable)
 	archive.connected = false
 	few.API.Status().Forget()
-	shoot(few, "away", list)
+	shoot(few.HTTP.URL, "away", list)
+
+	locked, _ := newPageRig(t, nil, about, apitest.WithTokens)
+	in := browser.Tab(pagetest.Look{Width: 390})
+	in.Open(locked.HTTP.URL)
+	in.Shoot("locked-out-390-light")
+	in.Eval(`document.querySelector("#token").value = "secret-read"`, nil)
+	in.Loading(func() { in.Eval(`document.querySelector("main form").requestSubmit()`, nil) })
+	in.Shoot("locked-in-390-light")
+	in.Accessible("logged in", axe)
 
 	many, _ := newPageRig(t, []engine.Quarantined{{ID: 9, Name: "broken", Cause: errors.New("bits.bf: checksum of stripe 7 does not match")}}, about)
 	lively(t, many, 500)
-	shoot(many, "many", map[string]string{"list": "/?sort=rate", "page2": "/?page=1"})
+	shoot(many.HTTP.URL, "many", map[string]string{"list": "/?sort=rate", "page2": "/?page=1"})
 }
 
 // TestSystemPageInABrowser: a person logs in, reads, acts and logs out, with JavaScript and without; with it the page stays

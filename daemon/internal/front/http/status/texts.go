@@ -32,7 +32,7 @@ var texts = page.Texts{
 	"col.fpr":     {"False positives: now / asked for", "误判率：当前 / 要求"},
 	"col.rate":    {"New / seen before", "新条目 / 已见过"},
 	"col.spark":   {"10 minutes", "10 分钟"},
-	"col.bytes":   {"Memory", "内存"},
+	"col.bytes":   {"Size", "大小"},
 	"col.written": {"In the archive", "归档时间"},
 	"about":       {"about %s", "约 %s"},
 	"never":       {"never", "从未"},
