@@ -16,16 +16,20 @@ func (c *Client) Filter(ctx context.Context, typ string, items []string, options
 	o := collect(options)
 	req := c.encode(typ, items, o)
 	defer c.release(req)
-	answer, err := c.filter(ctx, typ, req.body, req.answer)
+	answer, err := c.filter(ctx, typ, req.body, req.answer, o.accept())
 	if err != nil {
 		return nil, err
 	}
 	req.answer = answer.body
-	result, ok := req.parseFresh(answer.body, items)
-	if !ok {
-		if err := c.decode("filter", answer.body, &result); err != nil {
-			return nil, err
-		}
+	var result FilterResult[string]
+	ok := false
+	if answer.inBits() {
+		result, err = c.pick(answer, items)
+	} else if result, ok = req.parseFresh(answer.body, items); !ok {
+		err = c.decode("filter", answer.body, &result)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
 		return nil, err
@@ -47,7 +51,7 @@ func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.filter(ctx, typ, body, nil)
+	answer, err := c.filter(ctx, typ, body, nil, "")
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +110,12 @@ func CheckJSON[T any](ctx context.Context, c *Client, typ string, items []T, opt
 }
 
 func (c *Client) check(ctx context.Context, typ string, body []byte, items int, o callOptions) ([]bool, error) {
-	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "check"}, filter: typ, idempotent: true}, body, nil)
+	answer, err := c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "check"}, filter: typ, idempotent: true, accept: o.accept()}, body, nil)
 	if err != nil {
 		return nil, err
+	}
+	if answer.inBits() {
+		return c.verdicts("check", answer, items)
 	}
 	var result CheckResult
 	if err := c.decode("check", answer.body, &result); err != nil {
@@ -121,9 +128,9 @@ func (c *Client) check(ctx context.Context, typ string, body []byte, items int, 
 	return result.New, nil
 }
 
-func (c *Client) filter(ctx context.Context, typ string, body, space []byte) (reply, error) {
+func (c *Client) filter(ctx context.Context, typ string, body, space []byte, accept string) (reply, error) {
 	c.mustBeMade()
-	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, filter: typ, doubt: c.inDoubt}, body, space)
+	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, filter: typ, doubt: c.inDoubt, accept: accept}, body, space)
 }
 
 func (c *Client) decode(name string, answer []byte, into any) error {

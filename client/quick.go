@@ -152,6 +152,9 @@ func quickHead(u *url.URL, k call, token string, body []byte) []byte {
 	if token != "" {
 		head = append(append(append(head, "Authorization: Bearer "...), token...), "\r\n"...)
 	}
+	if k.accept != "" {
+		head = append(append(append(head, "Accept: "...), k.accept...), "\r\n"...)
+	}
 	switch {
 	case body != nil:
 		head = append(append(append(head, "Content-Type: "...), k.kind...), "\r\n"...)

@@ -190,6 +190,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // reply is a whole answer.
 type reply struct {
 	status  int
+	header  http.Header
 	body    []byte
 	doubted bool
 }
@@ -207,7 +208,7 @@ func (c *Client) attempt(ctx context.Context, srv *server, k call, body []byte, 
 	}
 	u := address(srv.base, k.path, k.query)
 	read := func(res *http.Response) error {
-		answer.status = res.StatusCode
+		answer.status, answer.header = res.StatusCode, res.Header
 		if k.filter != "" {
 			c.noteOver(k.filter, res.Header)
 		}

@@ -23,6 +23,7 @@ type call struct {
 	kind   string // content type of the body
 	body   io.Reader
 	length int64  // of body; -1: not known
+	accept string // types of the answer; "": any
 	filter string // that is called; "": none
 
 	idempotent bool  // may be repeated whatever happened to it
@@ -82,6 +83,9 @@ func (c *Client) send(ctx context.Context, srv *server, k call) (*http.Response,
 		req.GetBody = nil
 	}
 	req.Header.Set("User-Agent", userAgent)
+	if k.accept != "" {
+		req.Header.Set("Accept", k.accept)
+	}
 	if k.streams {
 		req.Header.Set("TE", "trailers") // the error that ends a stream early is in one
 	}

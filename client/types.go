@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// MediaBits is the type of an answer with a bit for each item of a list, as openapi.yaml describes
+// it. Older daemons ignore a wish for it, and answer JSON.
+const MediaBits = "application/vnd.urifilter.bits"
+
 // FilterResult answers POST /api/v1/filter.
 type FilterResult[T any] struct {
 	// URIList holds the items that were new, in their first-seen order, as they were sent.

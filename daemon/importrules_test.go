@@ -28,7 +28,7 @@ func rules() []rule {
 		room("front", "archive", "filter", "program", "configs", "client"), // and no store
 		room("crawl", "download", "fetch", "filter", "program", "disk", "configs", "client"),
 		room("download", "fetch", "archive", "store", "filter", "program", "disk", "configs", "client"),
-		room("lab", "store", "filter", "disk", "configs"),
+		room("lab", "store", "filter", "disk", "configs", "client"),
 		room("archive", "filter", "program"),
 		room("store", "filter", "program", "disk", "configs"), // and no front
 		room("fetch", "disk"),

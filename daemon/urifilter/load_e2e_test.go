@@ -41,7 +41,7 @@ func TestLoadOfTheDaemon(t *testing.T) {
 		}
 	}
 	before, _ := processtest.MustCommand(t, dir, env(admin), "filters", "list")
-	for _, args := range [][]string{{"--protocol=json"}, {"--protocol=text", "--duplicates=0.9"}, {"--protocol=ndjson", "--rate=20k"}, {"--protocol=resp"}, {"--protocol=resp", "--rate=20k", "--duplicates=0.9"}, {"--batch=30000", "--protocol=text"}} {
+	for _, args := range [][]string{{"--protocol=json"}, {"--protocol=bits"}, {"--protocol=text", "--duplicates=0.9"}, {"--protocol=ndjson", "--rate=20k"}, {"--protocol=resp"}, {"--protocol=resp", "--rate=20k", "--duplicates=0.9"}, {"--batch=30000", "--protocol=text"}} {
 		var code int
 		var out, errOut string
 		for duration := 500 * time.Millisecond; duration < 2*time.Minute; duration *= 4 {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
@@ -270,11 +271,12 @@ func (c *call) writeBy(t time.Time) {
 }
 
 // sharedHeader holds header values that answers share; they are never changed.
-type sharedHeader struct{ json, problem, text, ndjson, yaml, noStore, noSniff []string }
+type sharedHeader struct{ json, bits, problem, text, ndjson, yaml, noStore, noSniff []string }
 
 func newSharedHeader() sharedHeader {
 	return sharedHeader{
 		json:    []string{"application/json"},
+		bits:    []string{client.MediaBits},
 		problem: []string{"application/problem+json"},
 		text:    []string{"text/plain; charset=utf-8"},
 		ndjson:  []string{"application/x-ndjson"},

@@ -19,18 +19,20 @@ type judgement struct {
 	answer func(c *call, dst []byte) []byte
 	// lines appends the answer to a part of a stream; nil: only lists are accepted.
 	lines func(dst []byte, l *items.List, isNew []bool, m media) []byte
+	// bits: the answer to a list may be one of bits.
+	bits bool
 }
 
 func remembering() judgement {
-	return judgement{scopeFilter, batch.Add, items.Plain, appendFilterResult, appendNewItems}
+	return judgement{scopeFilter, batch.Add, items.Plain, appendFilterResult, appendNewItems, true}
 }
 
 func looking() judgement {
-	return judgement{scopeRead, batch.Check, items.Plain, appendCheckResult, appendVerdicts}
+	return judgement{scopeRead, batch.Check, items.Plain, appendCheckResult, appendVerdicts, true}
 }
 
 func forgetting() judgement {
-	return judgement{scopeForget, batch.Forget, items.Plain, appendForgetResult, nil}
+	return judgement{scopeForget, batch.Forget, items.Plain, appendForgetResult, nil, false}
 }
 
 func (c *call) filter() error { return c.batch(remembering()) }
@@ -70,8 +72,11 @@ func (c *call) list(j judgement, m media) error {
 		return err
 	}
 	c.s.tallies.Skipped(c.work.Filter, c.req.List.Skipped())
-	c.out = j.answer(c, c.out[:0])
 	c.setOverCapacity(c.w.Header())
+	if j.bits && wantsBits(c.r.Header["Accept"]) {
+		return c.sendBits()
+	}
+	c.out = j.answer(c, c.out[:0])
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
 

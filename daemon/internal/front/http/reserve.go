@@ -8,15 +8,15 @@ import (
 )
 
 func (c *call) reserve() error {
-	return c.batch(judgement{scopeFilter, batch.Reserve, items.Reserve, appendReserveResult, nil})
+	return c.batch(judgement{scopeFilter, batch.Reserve, items.Reserve, appendReserveResult, nil, false})
 }
 
 func (c *call) commit() error {
-	return c.batch(judgement{scopeFilter, batch.Commit, items.Settle, appendSettleResult, nil})
+	return c.batch(judgement{scopeFilter, batch.Commit, items.Settle, appendSettleResult, nil, false})
 }
 
 func (c *call) releaseItems() error {
-	return c.batch(judgement{scopeFilter, batch.Release, items.Settle, appendSettleResult, nil})
+	return c.batch(judgement{scopeFilter, batch.Release, items.Settle, appendSettleResult, nil, false})
 }
 
 func appendReserveResult(c *call, dst []byte) []byte {

@@ -71,7 +71,7 @@ func TestProtocolNames(t *testing.T) {
 	if p, err := ParseProtocol("ndjson"); p != NDJSON || err != nil {
 		t.Errorf("got %q, %v", p, err)
 	}
-	for name, want := range map[string]string{"xml": "want json, text, ndjson, resp", "": "want json"} {
+	for name, want := range map[string]string{"xml": "want json, bits, text, ndjson, resp", "": "want json"} {
 		if _, err := ParseProtocol(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/load/lean"
 )
 
@@ -19,22 +20,28 @@ type Protocol string
 // The protocols.
 const (
 	JSON   Protocol = "json"   // a list in an object
+	Bits   Protocol = "bits"   // the same, answered with a bit an item
 	Text   Protocol = "text"   // an item a line
 	NDJSON Protocol = "ndjson" // a JSON value a line
 	RESP   Protocol = "resp"   // BF.MADD, to the port for clients of Redis
 )
 
 // Protocols returns the names of all protocols.
-func Protocols() []string { return []string{string(JSON), string(Text), string(NDJSON), string(RESP)} }
+func Protocols() []string {
+	return []string{string(JSON), string(Bits), string(Text), string(NDJSON), string(RESP)}
+}
 
 // ParseProtocol parses the name of a protocol.
 func ParseProtocol(name string) (Protocol, error) {
 	switch p := Protocol(name); p {
-	case JSON, Text, NDJSON, RESP:
+	case JSON, Bits, Text, NDJSON, RESP:
 		return p, nil
 	}
 	return "", fmt.Errorf("%q: want %s", name, strings.Join(Protocols(), ", "))
 }
+
+// lists tells whether a batch is a list of JSON.
+func (p Protocol) lists() bool { return p == JSON || p == Bits }
 
 const path = "/api/v1/filter"
 
@@ -59,7 +66,7 @@ func newRequest(p Protocol, host, prefix, token, filter string) *request {
 	}
 	query, kind := "", "application/json"
 	switch p {
-	case JSON:
+	case JSON, Bits:
 		name, _ := json.Marshal(filter) // cannot fail for a string
 		r.open = fmt.Appendf(nil, `{"filter_typeid":%s,"uri_list":[`, name)
 	case Text:
@@ -70,6 +77,9 @@ func newRequest(p Protocol, host, prefix, token, filter string) *request {
 	r.head = fmt.Appendf(r.head, "POST %s%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: urifilter-bench\r\nTE: trailers\r\n", prefix, path, query, host)
 	if token != "" {
 		r.head = fmt.Appendf(r.head, "Authorization: Bearer %s\r\n", token)
+	}
+	if p == Bits {
+		r.head = fmt.Appendf(r.head, "Accept: %s\r\n", client.MediaBits)
 	}
 	r.head = fmt.Appendf(r.head, "Content-Type: %s\r\nContent-Length: ", kind)
 	r.room = len(r.head) + 20 + len("\r\n\r\n")
@@ -94,7 +104,7 @@ func (r *request) add(item []byte) {
 		r.buf = append(append(r.buf, item...), '\r', '\n')
 		return
 	}
-	if r.protocol == JSON && r.items > 1 {
+	if r.protocol.lists() && r.items > 1 {
 		r.buf = append(r.buf, ',')
 	}
 	r.buf = append(r.buf, '"')
@@ -115,7 +125,7 @@ func (r *request) add(item []byte) {
 
 // whole returns the request, header and body.
 func (r *request) whole() []byte {
-	if r.protocol == JSON {
+	if r.protocol.lists() {
 		r.buf = append(r.buf, "]}"...)
 	}
 	var digits [20]byte

@@ -208,7 +208,7 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 		want string
 	}{
 		{[]string{"--protocol=resp", "--resp=http://x"}, 2, "--resp: redis: invalid URL scheme: http"},
-		{[]string{"--protocol=xml"}, 2, `--protocol "xml": want json, text, ndjson, resp`},
+		{[]string{"--protocol=xml"}, 2, `--protocol "xml": want json, bits, text, ndjson, resp`},
 		{[]string{"--connections=0"}, 2, "--connections 0: want 1 to 10000"},
 		{[]string{"--duplicates=1.5"}, 2, "--duplicates 1.5: want a share"},
 		{[]string{"--duplicates=NaN"}, 2, "--duplicates NaN: want a share"},
