@@ -3,10 +3,12 @@ package http_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +136,31 @@ func TestPagesHaveTheScopesOfTokens(t *testing.T) {
 	}
 	if resp, text := browse(t, r, acts, "POST", "/ui/create", "name=bad+name&capacity=many"); resp.StatusCode != 400 || !strings.Contains(text, `value="many"`) {
 		t.Errorf("a bad filter: %d %s", resp.StatusCode, text)
+	}
+}
+
+// Many browsers look on while filters come and go, and crawlers call.
+func TestManyBrowsers(t *testing.T) {
+	r := apitest.New(t)
+	var all sync.WaitGroup
+	for i := range 5 {
+		all.Go(func() {
+			for n := range 6 {
+				for _, path := range []string{"/", "/?sort=rate", "/ui/filters/uri"} {
+					if resp, text := browse(t, r, "", "GET", path, ""); resp.StatusCode != 200 {
+						t.Errorf("%s: %d %s", path, resp.StatusCode, text)
+					}
+				}
+				r.Put(fmt.Sprintf("made_%d_%d", i, n), `{"capacity":100}`)
+				r.Post("/api/v1/filter", fmt.Sprintf(`{"filter_typeid":"uri","uri_list":["%d-%d"]}`, i, n))
+				r.API.Status().Take()
+				r.API.Status().Forget()
+			}
+		})
+	}
+	all.Wait()
+	if _, text := browse(t, r, "", "GET", "/", ""); !strings.Contains(text, "of 32") {
+		t.Errorf("in the end: %s", text)
 	}
 }
 

@@ -160,6 +160,11 @@ func (s *Site) handle(pattern, scope string, do func(v *View) error) {
 		if err == nil {
 			err = v.admit(scope)
 		}
+		if err == nil && v.Who != "" && r.Method != http.MethodPost { // what a POST does is a call, which is counted itself
+			if err = s.Guard.Enter(v.Who); err == nil {
+				defer s.Guard.Leave(v.Who)
+			}
+		}
 		if err == nil {
 			err = do(v)
 		}
