@@ -25,10 +25,31 @@ func Allocate(size int) (Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size >= 2*hugePage {
+	advise(mem)
+	return mem, nil
+}
+
+func advise(mem []byte) {
+	if len(mem) >= 2*hugePage {
 		// Refused if the kernel has no huge pages: that is only slower.
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
 	}
+}
+
+// Extend returns memory of another size, not less, that begins like m, which must not be used
+// afterwards; what is added is zero. After an error m is as it was. The pages of a mapping stay: a
+// new one would cost a fault for each of them.
+func (m Memory) Extend(size int) (Memory, error) {
+	if len(m) < least {
+		mem, err := Allocate(size)
+		copy(mem, m)
+		return mem, err
+	}
+	mem, err := unix.Mremap(m, size, unix.MREMAP_MAYMOVE)
+	if err != nil {
+		return nil, err
+	}
+	advise(mem)
 	return mem, nil
 }
 

@@ -8,5 +8,11 @@ type Memory []byte
 // Allocate returns memory of zeros.
 func Allocate(size int) (Memory, error) { return make(Memory, size), nil }
 
+// Extend returns memory of another size, not less, that begins like m, which must not be used
+// afterwards; what is added is zero.
+func (m Memory) Extend(size int) (Memory, error) {
+	return append(make(Memory, 0, size), m...)[:size], nil
+}
+
 // Free returns the memory.
 func (m Memory) Free() error { return nil }

@@ -43,12 +43,18 @@ func (g *group) of(l int) (keys []bloom.Hash, order []uint32) {
 	return g.keys[from:to], g.order[from:to]
 }
 
-// touch asks the processor for the homes of up to touched keys, and does not wait for them. The
-// caller holds the lock of their parts.
-func (t *Table) touch(keys []bloom.Hash) {
-	var homes [touched]uintptr
-	for i, key := range keys {
-		homes[i] = t.parts[key.Hi>>56].address(key.Hi << 8)
+// touch asks the processor for the homes of up to touched keys, and does not wait for them: for the
+// two cache lines in which most keys are found, or for four, if keys may be inserted, which shifts
+// the slots up to the next empty one. The caller holds the lock of their parts.
+func (t *Table) touch(keys []bloom.Hash, insert bool) {
+	var homes [2 * touched]uintptr
+	n := 0
+	for _, key := range keys {
+		homes[n] = t.parts[key.Hi>>56].address(key.Hi << 8)
+		if n++; insert {
+			homes[n] = homes[n-1] + 128
+			n++
+		}
 	}
-	prefetchLines(homes[:len(keys)])
+	prefetchLines(homes[:n])
 }

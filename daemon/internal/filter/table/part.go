@@ -1,6 +1,7 @@
 package table
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -68,14 +69,40 @@ func (p *part) find(hi, lo uint64) (at int, deadline uint64) {
 	if p.slots == 0 {
 		return 0, 0
 	}
-	for at = p.home(hi); ; at++ {
+	at = p.home(hi)
+	if p.width == shortBytes {
+		for i := at * shortBytes; ; i += shortBytes {
+			switch h := binary.LittleEndian.Uint64(p.mem[i:]) << 8; {
+			case h == hi:
+				return at, kept
+			case h-1 >= hi: // larger, or empty
+				return at, 0
+			}
+			at++
+		}
+	}
+	for ; ; at++ {
 		h, l := p.key(at)
 		switch {
+		case h < hi && h != 0: // most keys
 		case h == hi && l == lo:
 			return at, p.deadline(at)
 		case h > hi || h == hi && l > lo || h|l == 0:
 			return at, 0
 		}
+	}
+}
+
+// empty returns the first empty slot from one on.
+func (p *part) empty(at int) int {
+	wide := p.width > shortBytes
+	for i := at * p.width; ; i += p.width {
+		// Lo of a key is zero as rarely as can be.
+		first := binary.LittleEndian.Uint64(p.mem[i:])
+		if wide && first == 0 && binary.LittleEndian.Uint64(p.mem[i+7:])&^0xff == 0 || !wide && first<<8 == 0 {
+			return at
+		}
+		at++
 	}
 }
 
@@ -101,13 +128,7 @@ func (p *part) set(at int, was, hi, lo, deadline, now uint64) error {
 // insert shifts the slots from here to the next empty one. It returns false if that would be
 // the last slot.
 func (p *part) insert(at int, hi, lo, deadline uint64) bool {
-	end := at
-	for {
-		if h, l := p.key(end); h|l == 0 {
-			break
-		}
-		end++
-	}
+	end := p.empty(at)
 	if end >= p.slots-1 {
 		return false
 	}
@@ -165,8 +186,8 @@ func (f *fill) growthFor(n int, s shape) int {
 	return max(0, s.sizeFor(used)-int(f.bytes.Load()))
 }
 
-// empty returns a part like p without keys.
-func (p *part) empty() part {
+// fresh returns a part like p without keys.
+func (p *part) fresh() part {
 	return part{shape: p.shape, soonest: maxDeadline, total: p.total}
 }
 
@@ -185,7 +206,10 @@ func (p *part) remake(now uint64, more, extra int) error {
 	size := p.sizeFor(live + more)
 	homes := uint64(p.slotsIn(size) - overflow)
 	for size += extra; ; size += pageBytes {
-		next := p.empty()
+		if more := int(homes) - int(p.homes); p.used > 0 && more >= 0 && p.slotsIn(size)-p.slots >= more {
+			return p.spread(size, homes, now)
+		}
+		next := p.fresh()
 		next.homes = homes
 		var err error
 		if next.mem, err = mapped.Allocate(size); err != nil {
@@ -202,6 +226,38 @@ func (p *part) remake(now uint64, more, extra int) error {
 			return err
 		}
 	}
+}
+
+// spread makes the table larger in its place. First all keys go to its end, and then each, in order,
+// to its home or after it. That is never behind where it stands: no home moves by more than there
+// are homes more, and the table has as many slots more.
+func (p *part) spread(size int, homes, now uint64) error {
+	mem, err := p.mem.Extend(size)
+	if err != nil {
+		return fmt.Errorf("table of %d bytes: %w", size, err)
+	}
+	p.total.Add(int64(len(mem) - len(p.mem)))
+	shift := p.slotsIn(size) - p.slots
+	copy(mem[shift*p.width:], mem[:p.slots*p.width])
+	clear(mem[:min(shift, p.slots)*p.width])
+	p.mem, p.slots, p.homes = mem, p.slots+shift, homes
+	p.used, p.dead, p.soonest = 0, 0, maxDeadline
+	at := 0
+	for i := shift; i < p.slots; i++ {
+		hi, lo := p.key(i)
+		if hi|lo == 0 {
+			continue
+		}
+		d := p.deadline(i)
+		p.clearSlot(i)
+		if d > now {
+			at = max(at, p.home(hi))
+			p.fillSlot(at, hi, lo, d)
+			p.used++
+			at++
+		}
+	}
+	return nil
 }
 
 // copyTo copies the unexpired keys, in order; false if they do not fit.
@@ -258,7 +314,7 @@ func (p *part) shrink(now uint64, live, most int) error {
 // drop forgets everything.
 func (p *part) drop() error {
 	old := p.mem
-	*p = p.empty()
+	*p = p.fresh()
 	p.total.Add(-int64(len(old)))
 	return old.Free()
 }

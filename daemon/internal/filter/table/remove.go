@@ -29,7 +29,7 @@ func (t *Table) removeGroup(l int, g *group, now uint64) {
 	for len(keys) > 0 {
 		ahead := keys[:min(touched, len(keys))]
 		keys = keys[len(ahead):]
-		t.touch(ahead)
+		t.touch(ahead, true)
 		for _, key := range ahead {
 			p := &t.parts[key.Hi>>56]
 			at, was := p.find(t.shape.split(key))

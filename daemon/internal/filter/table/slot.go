@@ -59,6 +59,20 @@ func (p *part) deadline(at int) uint64 {
 	return binary.LittleEndian.Uint64(p.mem[at+keyBytes-3:]) >> 24
 }
 
+// clearSlot makes a slot empty.
+func (p *part) clearSlot(at int) {
+	s := p.mem[at*p.width:]
+	if p.width == shortBytes {
+		s[shortBytes-1] = 0
+		binary.LittleEndian.PutUint32(s, 0)
+		binary.LittleEndian.PutUint16(s[4:], 0)
+		return
+	}
+	binary.LittleEndian.PutUint64(s, 0)
+	binary.LittleEndian.PutUint64(s[p.width-8:], 0)
+	binary.LittleEndian.PutUint32(s[8:], 0)
+}
+
 // fillSlot fills a slot.
 func (p *part) fillSlot(at int, hi, lo, deadline uint64) {
 	if p.width == shortBytes {

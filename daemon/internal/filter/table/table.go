@@ -21,7 +21,7 @@ const (
 
 	// touched is how many keys are looked up ahead: their slots, on the way from memory,
 	// fit the first-level cache.
-	touched = 128
+	touched = 32
 )
 
 // Groups is the largest number of calls of OnChange's function by one Add or Remove.
@@ -177,7 +177,7 @@ func (t *Table) addGroup(l int, g *group, fresh []bool, now, until uint64) error
 	defer t.lock[l].Unlock()
 	for from := 0; from < len(keys); from += touched {
 		ahead := keys[from:min(from+touched, len(keys))]
-		t.touch(ahead)
+		t.touch(ahead, true)
 		for n, key := range ahead {
 			i := order[from+n]
 			p := &t.parts[key.Hi>>56]
@@ -219,7 +219,7 @@ func (t *Table) Has(keys []bloom.Hash, now int64, fresh []bool) {
 		t.lock[l].RLock()
 		for from := 0; from < len(all); from += touched {
 			ahead := all[from:min(from+touched, len(all))]
-			t.touch(ahead)
+			t.touch(ahead, false)
 			for n, key := range ahead {
 				_, until := t.parts[key.Hi>>56].find(t.shape.split(key))
 				fresh[order[from+n]] = until <= ticks && (t.held[l] == nil || !t.reserved(key))
