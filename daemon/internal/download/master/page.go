@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	uris "github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/page"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 const (
@@ -152,7 +153,9 @@ func (m *Master) lookAtJobs(ctx context.Context) *jobsLook {
 	}
 	if err != nil {
 		p := problemOf(err)
-		l.Ready = cmp.Or(p.Detail, "the store does not answer")
+		if l.Ready = p.Detail; p.Detail == "" || p.Code == problemdetail.StoreUnavailable {
+			l.Ready = "the store does not answer"
+		}
 		note("bad", "", "note.notready", l.Ready)
 		return l
 	}

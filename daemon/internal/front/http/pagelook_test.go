@@ -283,4 +283,15 @@ func TestSystemPageInABrowser(t *testing.T) {
 			t.Error("not logged out")
 		}
 	}
+
+	// When the daemon is away, the page says that its figures are old.
+	r := apitest.New(t)
+	tab := browser.Tab(pagetest.Look{Width: 1000})
+	tab.Open(r.HTTP.URL + "/")
+	r.HTTP.Close()
+	tab.Eval(`new Promise(done => new MutationObserver(() => done()).observe(document.querySelector("#away"), {attributes: true}))`, nil)
+	var hidden bool
+	if tab.Eval(`document.querySelector("#away").hidden`, &hidden); hidden {
+		t.Error("the page does not say that the daemon is away")
+	}
 }
