@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,6 +86,8 @@ func (r *run) end(ctx context.Context) (Summary, error) {
 			m.record(Result{Status: report.NotStarted, Detail: r.whyNotStarted(ctx)})
 		}
 	}
+	slices.SortStableFunc(r.results, func(a, b Result) int { return a.at - b.at })
+	slices.SortStableFunc(r.warnings, func(a, b report.Warning) int { return r.warned[a.Text] - r.warned[b.Text] })
 	s := Summary{ID: r.o.ID, Results: r.results}
 	s.Plan, s.Seconds, s.Warnings = r.o.Plan, time.Since(r.began).Seconds(), r.warnings
 	for _, m := range r.members {

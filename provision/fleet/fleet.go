@@ -124,6 +124,7 @@ type Result struct {
 	Err               error
 	Took              time.Duration
 
+	at   int  // the phase in which it came
 	undo bool // it belongs to the undoing after a failure
 }
 
@@ -136,7 +137,7 @@ type Summary struct {
 	Results []Result
 }
 
-// Run runs phases one after the other. It returns when everything it started has
+// Run runs phases one after the other; in a plan, which changes nothing, each host does so for itself. It returns when everything it started has
 // ended. The error is an *Error with the exit code, or nil if that is 0.
 //
 // Nothing is changed before all hosts are connected, checked and locked. A host that
@@ -154,7 +155,11 @@ func Run(ctx context.Context, phases []Phase, o Options) (Summary, error) {
 	}
 	r.begin()
 	defer r.timekeeper(ctx)()
-	if r.open(ctx) {
+	switch {
+	case !r.open(ctx):
+	case o.Plan:
+		r.plan(ctx)
+	default:
 		for _, p := range r.phases {
 			r.phase(ctx, p)
 		}

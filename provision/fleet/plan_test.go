@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -49,4 +50,64 @@ func TestPlanChangesNothing(t *testing.T) {
 	sum, err = Run(t.Context(), phases, o)
 	wantCode(t, err, CodeDone)
 	wantStatuses(t, sum, "a ok", "b ok")
+}
+
+// In a plan no host waits for another one, and yet everything is reported in the order of the phases.
+func TestPlanIsReportedInOrder(t *testing.T) {
+	t.Parallel()
+	ahead := make(chan struct{})
+	look := func(name string, do func(context.Context)) step.Step {
+		return step.NewWish(name, func(ctx context.Context, _ host.Host) (*step.Change, error) {
+			step.Warn(ctx, "warning of %s", name)
+			do(ctx)
+			return nil, nil
+		})
+	}
+	nothing := func(context.Context) {}
+	phases := []Phase{
+		{Name: "one", Jobs: []Job{job("a", look("first", func(ctx context.Context) {
+			select {
+			case <-ahead:
+			case <-ctx.Done():
+			}
+		}))}},
+		{Name: "two", Jobs: []Job{job("b", look("second", nothing)), away("gone")}},
+		{Name: "three", Jobs: []Job{job("b", look("third", func(context.Context) { close(ahead) })), job("a", look("fourth", nothing))}},
+		{Name: "four", Jobs: []Job{away("gone")}},
+	}
+	s := &scene{}
+	o := s.options()
+	o.Plan = true
+	sum, err := Run(t.Context(), phases, o)
+	wantCode(t, err, CodeUnreachable)
+	wantStatuses(t, sum, "a ok", "b ok", "gone unreachable")
+	var told, results []string
+	last := "" // the phase
+	for _, e := range s.events {
+		switch e.Kind {
+		case report.PhaseBegan:
+			last = e.Phase
+			told = append(told, last)
+		case report.StepBegan, report.StepEnded, report.Warned, report.HostDone:
+			if e.Phase != "" && e.Phase != last {
+				t.Errorf("in phase %s: %+v", last, e)
+			}
+		}
+	}
+	if want := []string{"one", "two", "three"}; !slices.Equal(told, want) {
+		t.Errorf("phases %q, want %q", told, want)
+	}
+	for _, r := range sum.Results {
+		if r.Phase != "" {
+			results = append(results, r.Phase)
+		}
+	}
+	if want := []string{"one", "two", "three", "three"}; !slices.Equal(results, want) {
+		t.Errorf("results of %q, want %q", results, want)
+	}
+	for i, name := range []string{"first", "second"} {
+		if sum.Warnings[i].Text != "warning of "+name {
+			t.Errorf("warning %d: %+v", i, sum.Warnings[i])
+		}
+	}
 }

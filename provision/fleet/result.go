@@ -13,8 +13,8 @@ import (
 
 // record counts and reports a result. It returns whether the host can continue.
 func (m *member) record(r Result) bool {
-	r.Host = m.name
 	run := m.run
+	r.Host, r.at = m.name, run.order.of(m.name)
 	fine := r.Err == nil && r.Status != report.Unreachable
 	run.mu.Lock()
 	run.results = append(run.results, r)

@@ -20,7 +20,7 @@ type run struct {
 	o       Options
 	phases  []phase
 	members []*member // in the order in which phases name them
-	sink    report.Sink
+	order   order     // of what is reported
 	began   time.Time
 	room    chan struct{} // holds one token a host that is worked on
 	record  *record       // nil: not kept
@@ -32,9 +32,10 @@ type run struct {
 	mu       sync.Mutex // guards what follows, and the results in members
 	results  []Result
 	warnings []report.Warning
-	stopped  bool // no job begins any more
-	unsaved  bool // a warning says so
-	begun    bool // a phase was
+	warned   map[string]int // the first phases of warnings
+	stopped  bool           // no job begins any more
+	unsaved  bool           // a warning says so
+	begun    bool           // a phase was
 }
 
 // phase is a Phase whose jobs know their hosts.
@@ -63,7 +64,7 @@ func prepare(phases []Phase, o Options) (*run, error) {
 	if o.Sink == nil {
 		o.Sink = discard{}
 	}
-	r := &run{o: o, sink: report.Masked(o.Sink, o.Masker), began: time.Now(), room: make(chan struct{}, o.Parallel)}
+	r := &run{o: o, order: order{emit: report.Masked(o.Sink, o.Masker).Emit}, began: time.Now(), room: make(chan struct{}, o.Parallel), warned: map[string]int{}}
 	byName := map[string]*member{}
 	for _, p := range phases {
 		batch, _ := batchSize(o.Batch, len(p.Jobs)) // faults has seen it
@@ -127,7 +128,7 @@ func (discard) Emit(report.Event) {}
 // emit stamps an event.
 func (r *run) emit(e report.Event) {
 	e.Time = time.Now()
-	r.sink.Emit(e)
+	r.order.pass(e)
 }
 
 func (r *run) begin() {
@@ -183,6 +184,9 @@ func (r *run) voice(m *member, phase string) func(ctx context.Context, name stri
 func (r *run) warn(on, text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if at, before := r.warned[text]; !before || r.order.of(on) < at {
+		r.warned[text] = r.order.of(on)
+	}
 	for i, w := range r.warnings {
 		if w.Text == text {
 			if slices.Contains(w.Hosts, on) {
@@ -220,7 +224,7 @@ func (r *run) phase(ctx context.Context, p phase) {
 		return
 	}
 	all := []wave{{jobs: jobs}}
-	if p.Rolling && !r.o.Plan {
+	if p.Rolling {
 		all = waves(jobs, r.o.Canary, p.batch)
 	}
 	var late wave
@@ -260,11 +264,8 @@ func (r *run) wave(ctx context.Context, p phase, w wave) {
 	r.mu.Unlock()
 	r.emit(report.Event{Kind: report.PhaseBegan, Phase: p.Name, Text: w.name, Hosts: names})
 	r.work(p, w, func(m *member, j Job) {
-		if ctx.Err() != nil {
-			return
-		}
-		if m.work(ctx, p.Name, j); m.waits && r.o.Plan {
-			m.runLate(ctx, p.Name, j)
+		if ctx.Err() == nil {
+			m.work(ctx, p.Name, j)
 		}
 	})
 }
@@ -281,9 +282,6 @@ func (r *run) work(p phase, w wave, part func(m *member, j Job)) {
 			r.emit(report.Event{Kind: report.HostDone, Phase: p.Name, Host: m.name})
 		}
 	})
-	if r.o.Plan {
-		return
-	}
 	for _, m := range members {
 		if m.broken() && (w.canary || !r.o.KeepGoing) {
 			r.stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -123,20 +124,30 @@ func (s *Server) proof() step.Proof {
 		if err := c.ready(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.product.name, err)
 		}
-		differ, err := s.differing(ctx, c, st)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.product.name, err)
+		open := c
+		open.password = ""
+		var differ []directive
+		var info map[string]string
+		var differs, opens, informs error
+		var asks sync.WaitGroup // at the same time: each takes a round trip
+		asks.Go(func() { differ, differs = s.differing(ctx, c, st) })
+		asks.Go(func() { _, opens = open.send(ctx, "PING") })
+		asks.Go(func() { info, informs = c.info(ctx, "server") })
+		asks.Wait()
+		if differs != nil {
+			return fmt.Errorf("%s: %w", s.product.name, differs)
 		}
 		for _, d := range differ {
 			return fmt.Errorf("%s: %s is not %s, whatever its files say\nhint: something else sets it: look at the unit (systemctl cat %s) and at includes", s.product.name, d.key, d.value, s.product.unit)
 		}
-		open := c
-		open.password = ""
-		var auth errAuth
-		if _, err := open.send(ctx, "PING"); !errors.As(err, &auth) {
+		if !errors.As(opens, new(errAuth)) {
 			return fmt.Errorf("%s: it answers without a password", s.product.name)
 		}
-		return s.old(ctx, c)
+		if informs != nil {
+			return fmt.Errorf("%s: %w", s.product.name, informs)
+		}
+		old(ctx, info)
+		return nil
 	})
 }
 
@@ -144,15 +155,10 @@ func (s *Server) proof() step.Proof {
 const tested = 7
 
 // old warns of a server that is older than those with which the daemon is tested.
-func (s *Server) old(ctx context.Context, c client) error {
-	info, err := c.info(ctx, "server")
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.product.name, err)
-	}
+func old(ctx context.Context, info map[string]string) {
 	version := info["redis_version"] // of the Redis whose commands it has, for Valkey too
 	var major int
 	if _, err := fmt.Sscanf(version, "%d.", &major); err == nil && major < tested {
 		step.Warn(ctx, "Redis %s is older than what the daemon is tested with, %d; a newer release of the system, or a repository with one, has it", version, tested)
 	}
-	return nil
 }
