@@ -17,6 +17,7 @@ import (
 
 	"github.com/magefile/mage/mg"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/magefiles/calls"
 	"github.com/cr-clawer/urifilter/magefiles/chores"
 	"github.com/cr-clawer/urifilter/provision"
@@ -129,5 +130,9 @@ func coded(err error) error {
 	if only, ok := err.(*fleet.Error); ok && only.Told {
 		os.Exit(only.Code)
 	}
-	return mg.Fatal(fleet.Code(err), err)
+	code := fleet.Code(err)
+	if terminal.Is(os.Stderr) {
+		err = errors.New(terminal.Text(err.Error())) // mage prints it as it is
+	}
+	return mg.Fatal(code, err)
 }

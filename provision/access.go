@@ -34,11 +34,11 @@ func (t *Toolkit) SSHSetup(ctx context.Context, fingerprints string) error {
 		switch {
 		case p.Err != nil:
 			failed = append(failed, p.Err)
-			fmt.Fprintf(t.o.Stderr, "%s: %s\n", p.Host, t.masker.Mask(p.Err.Error()))
+			fmt.Fprintf(t.errs, "%s: %s\n", p.Host, t.masker.Mask(p.Err.Error()))
 		case len(did) == 0:
-			fmt.Fprintf(t.o.Stdout, "%s: unchanged, %s is accepted\n", p.Host, p.Key)
+			fmt.Fprintf(t.out, "%s: unchanged, %s is accepted\n", p.Host, p.Key)
 		default:
-			fmt.Fprintf(t.o.Stdout, "%s: %s\n", p.Host, strings.Join(did, ", "))
+			fmt.Fprintf(t.out, "%s: %s\n", p.Host, strings.Join(did, ", "))
 		}
 	}
 	return verdict(ctx, failed, len(t.hosts))
@@ -64,7 +64,7 @@ func verdict(ctx context.Context, failed []error, of int) error {
 // SSHCheck shows for each host whether it lets us in, who becomes root there and how, and its
 // facts.
 func (t *Toolkit) SSHCheck(ctx context.Context) error {
-	table := tabwriter.NewWriter(t.o.Stdout, 0, 4, 2, ' ', 0)
+	table := tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "HOST\tLOGIN\tROOT\tSYSTEM\tARCH\tFREE\tCLOCK")
 	var failed []error
 	var notes []string
@@ -88,7 +88,7 @@ func (t *Toolkit) SSHCheck(ctx context.Context) error {
 	}
 	flush(table)
 	for _, n := range notes {
-		fmt.Fprintln(t.o.Stderr, t.masker.Mask(n))
+		fmt.Fprintln(t.errs, t.masker.Mask(n))
 	}
 	return verdict(ctx, failed, len(t.hosts))
 }

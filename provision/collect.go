@@ -36,7 +36,7 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 		step.Say(t.withVoice(ctx, h), "collecting")
 		if err := t.visit(t.withVoice(ctx, h), h, func(at host.Host) error { return r.site.Collect(t.withVoice(ctx, h), at, dir) }); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", h.Name, err))
-			fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(err.Error()))
+			fmt.Fprintf(t.errs, "%s: %s\n", h.Name, t.masker.Mask(err.Error()))
 		}
 		if ctx.Err() != nil {
 			break
@@ -44,13 +44,13 @@ func (t *Toolkit) CollectBundle(ctx context.Context, dir string) error {
 	}
 	if err := t.collectPrograms(ctx, dir); err != nil {
 		failed = append(failed, err)
-		fmt.Fprintln(t.o.Stderr, err)
+		fmt.Fprintln(t.errs, err)
 	}
 	if len(failed) == 0 {
 		named := t.fromInventory(dir)
-		fmt.Fprintf(t.o.Stdout, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\n", dir, named)
+		fmt.Fprintf(t.out, "%s has all of it. In the inventory of the site without a network, where paths begin at the inventory's folder:\n\npackages:\n  bundle: %q\n", dir, named)
 		for _, p := range t.allPrograms() {
-			fmt.Fprintf(t.o.Stdout, "%s:\n  binary: %q\n", cmp.Or(strings.TrimSuffix(prefixOf(t.inventory, p), "."), "release"), path.Join(named, p.File("{arch}")))
+			fmt.Fprintf(t.out, "%s:\n  binary: %q\n", cmp.Or(strings.TrimSuffix(prefixOf(t.inventory, p), "."), "release"), path.Join(named, p.File("{arch}")))
 		}
 	}
 	return verdict(ctx, failed, len(t.hosts)+1)
@@ -74,7 +74,7 @@ func (t *Toolkit) fromInventory(dir string) string {
 
 // withVoice shows people the messages of steps, with the host's name.
 func (t *Toolkit) withVoice(ctx context.Context, h inventory.Host) context.Context {
-	return step.WithVoice(ctx, func(text string, _ bool) { fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name, t.masker.Mask(text)) })
+	return step.WithVoice(ctx, func(text string, _ bool) { fmt.Fprintf(t.errs, "%s: %s\n", h.Name, t.masker.Mask(text)) })
 }
 
 // allPrograms are the programs of all hosts of the inventory, chosen or not.

@@ -18,13 +18,13 @@ func (t *Toolkit) BenchLoad(ctx context.Context, l bench.Load) error {
 			return answer{}, err
 		}
 		cli := bench.CLI{Program: i.Program.Program, Binary: i.BitMaps.Binary, TokenFile: i.BitMaps.TokenFile, User: i.BitMaps.User}
-		fmt.Fprintf(t.o.Stderr, "%s: under load\n", h.Name())
+		fmt.Fprintf(t.errs, "%s: under load\n", h.Name())
 		r, err := cli.Load(ctx, h, settings.URL, l)
 		if err != nil {
 			return answer{}, err
 		}
 		for _, text := range r.Warnings {
-			fmt.Fprintf(t.o.Stderr, "%s: warning: %s\n", h.Name(), text)
+			fmt.Fprintf(t.errs, "%s: warning: %s\n", h.Name(), text)
 		}
 		ms := func(v float64) string { return fmt.Sprintf("%.2f", v) }
 		times := r.Honest()

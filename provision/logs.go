@@ -31,13 +31,13 @@ func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool
 		} else {
 			line = host + " | " + line
 		}
-		fmt.Fprintln(t.o.Stdout, line)
+		fmt.Fprintln(t.out, line)
 	}
 	return t.query(ctx, t.ofDaemon("logs"), func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
 		if follow {
 			err := service.Follow(ctx, h, i.Program.Program, lines, since, func(line string) { show(h.Name(), line) })
 			if err != nil { // the others may continue for hours
-				fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Name(), t.masker.Mask(err.Error()))
+				fmt.Fprintf(t.errs, "%s: %s\n", h.Name(), t.masker.Mask(err.Error()))
 			}
 			return answer{told: err != nil}, err
 		}

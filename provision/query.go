@@ -77,7 +77,7 @@ func (t *Toolkit) queryAtOnce(ctx context.Context, target string, parallel int, 
 
 // show prints the answers.
 func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
-	table := tabwriter.NewWriter(t.o.Stdout, 0, 4, 2, ' ', 0)
+	table := tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
 	head := false
 	for _, h := range summary.Hosts {
 		a, answered := answers[h.Host]
@@ -88,7 +88,7 @@ func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
 		case a.told:
 		case !good:
 			flush(table)
-			fmt.Fprintf(t.o.Stderr, "%s: %s\n", h.Host, t.masker.Mask(h.Error))
+			fmt.Fprintf(t.errs, "%s: %s\n", h.Host, t.masker.Mask(h.Error))
 		case a.rows != nil:
 			for i, row := range a.rows {
 				if i == 0 && head {
@@ -102,7 +102,7 @@ func (t *Toolkit) show(summary fleet.Summary, answers map[string]answer) {
 			}
 		default:
 			for line := range strings.Lines(t.masker.Mask(a.text)) {
-				fmt.Fprintf(t.o.Stdout, "%s | %s\n", h.Host, strings.TrimRight(line, "\r\n"))
+				fmt.Fprintf(t.out, "%s | %s\n", h.Host, strings.TrimRight(line, "\r\n"))
 			}
 		}
 	}
@@ -122,5 +122,5 @@ func (t *Toolkit) showJSON(h report.HostSummary, a answer) {
 	if err != nil {
 		text = fmt.Appendf(nil, `{"host":%q,"error":%q}`, h.Host, err.Error())
 	}
-	_, _ = io.WriteString(t.o.Stdout, string(text)+"\n")
+	_, _ = io.WriteString(t.out, string(text)+"\n")
 }

@@ -22,7 +22,7 @@ func (t *Toolkit) SettingsCheck(ctx context.Context) error {
 		return err
 	}
 	return t.check(ctx, func(h inventory.Host, p program.Program, text string) {
-		fmt.Fprintf(t.o.Stdout, "# %s:%s\n%s\n", h.Name, p.Config(), secret.Hide(text))
+		fmt.Fprintf(t.out, "# %s:%s\n%s\n", h.Name, p.Config(), secret.Hide(text))
 	})
 }
 
@@ -49,7 +49,7 @@ func (t *Toolkit) SettingsScrape(ctx context.Context) error {
 				return fleet.Usage(fmt.Errorf("host %s: %w", h.Name, err))
 			}
 			if at == "" {
-				fmt.Fprintf(t.o.Stderr, "host %s: %s listens on loopback alone, and is left out\nhint: settings of that host: {listen: \"0.0.0.0:PORT\"}\n", h.Name, p.Name)
+				fmt.Fprintf(t.errs, "host %s: %s listens on loopback alone, and is left out\nhint: settings of that host: {listen: \"0.0.0.0:PORT\"}\n", h.Name, p.Name)
 				continue
 			}
 			one := target{[]string{at}, map[string]string{"job": p.Name, "host": h.Name}}
@@ -60,7 +60,7 @@ func (t *Toolkit) SettingsScrape(ctx context.Context) error {
 		}
 	}
 	text, err := json.MarshalIndent(targets, "", "  ")
-	fmt.Fprintf(t.o.Stdout, "%s\n", text)
+	fmt.Fprintf(t.out, "%s\n", text)
 	return err
 }
 

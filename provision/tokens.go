@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
@@ -49,7 +50,7 @@ func (t *Toolkit) readTokens() error {
 			return fmt.Errorf("%stokens_file: %w\nhint: %s makes it", prefix, err, rollout.TokenCall(p))
 		}
 		for _, w := range warnings {
-			fmt.Fprintln(t.o.Stderr, "warning: "+w)
+			fmt.Fprintln(t.errs, "warning: "+w)
 		}
 		if err != nil {
 			return err
@@ -90,7 +91,8 @@ func MakeToken(o Options, name, scopes string, replace bool) error {
 		shown = filepath.ToSlash(rel)
 	}
 	fmt.Fprintln(o.Stdout, token)
-	fmt.Fprintf(o.Stderr, "That is the token of %s, for %s. It is shown this once: %s holds its digest.\n", name, strings.Join(list, ", "), shown)
-	fmt.Fprintln(o.Stderr, "go tool mage settings:push makes the daemons know it; callers present it as Authorization: Bearer TOKEN.")
+	errs := terminal.Protect(o.Stderr)
+	fmt.Fprintf(errs, "That is the token of %s, for %s. It is shown this once: %s holds its digest.\n", name, strings.Join(list, ", "), shown)
+	fmt.Fprintln(errs, "go tool mage settings:push makes the daemons know it; callers present it as Authorization: Bearer TOKEN.")
 	return nil
 }

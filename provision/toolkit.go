@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
@@ -28,6 +29,7 @@ import (
 // Toolkit executes one target.
 type Toolkit struct {
 	o           Options
+	out, errs   io.Writer // of o; what hosts have written is safe there
 	inventory   *inventory.Inventory
 	program     program.Program
 	hosts       []inventory.Host          // the chosen ones
@@ -63,7 +65,7 @@ func open(o Options) (*Toolkit, error) {
 	if err := rolesFit(inv, o.Programs); err != nil {
 		return nil, err
 	}
-	t := &Toolkit{o: o, inventory: inv, program: p, hosts: hosts, masker: &secret.Masker{}}
+	t := &Toolkit{o: o, out: terminal.Protect(o.Stdout), errs: terminal.Protect(o.Stderr), inventory: inv, program: p, hosts: hosts, masker: &secret.Masker{}}
 	if err := t.readTokens(); err != nil {
 		return nil, err
 	}
@@ -71,7 +73,7 @@ func open(o Options) (*Toolkit, error) {
 		return nil, err
 	}
 	if notice != "" {
-		fmt.Fprintln(o.Stderr, notice)
+		fmt.Fprintln(t.errs, notice)
 	}
 	t.dialer = remote.New(login.Options{
 		Ask: t.prompter(), Say: t.say, Secret: func(text string) { t.masker.Add(text) }, Getenv: o.Getenv,
@@ -88,7 +90,7 @@ func (t *Toolkit) Close() error {
 
 // prompter returns a function that asks the person at the terminal for a secret; nil without a terminal.
 func (t *Toolkit) prompter() func(context.Context, string) (string, error) {
-	ask := login.Terminal(t.o.Stdin, t.o.Stderr)
+	ask := login.Terminal(t.o.Stdin, t.errs)
 	if ask == nil {
 		return nil
 	}
@@ -275,7 +277,7 @@ func (t *Toolkit) yes(question string) (bool, error) {
 		return false, fmt.Errorf("%s: there is no terminal to ask at\nhint: -yes answers", question)
 	}
 	defer t.display.Pause()()
-	fmt.Fprint(t.o.Stderr, question+" [y/N] ")
+	fmt.Fprint(t.errs, question+" [y/N] ")
 	line, err := bufio.NewReader(t.o.Stdin).ReadString('\n')
 	if err != nil && line == "" {
 		return false, err

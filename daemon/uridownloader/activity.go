@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/job"
 )
 

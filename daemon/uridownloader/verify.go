@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/node"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
@@ -19,7 +20,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 func newVerifyCommand() *cobra.Command {

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"golang.org/x/term"
+
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 // Options choose a display.
@@ -38,7 +40,7 @@ func Open(o Options) (*Display, error) {
 	people := o.Stdout
 	if o.JSON {
 		people = o.Stderr
-		d.json = NewJSON(o.Stdout, o.Verbose)
+		d.json = NewJSON(terminal.Protect(o.Stdout), o.Verbose)
 	}
 	t := TerminalOptions{Verbose: o.Verbose}
 	if fd := int(people.Fd()); term.IsTerminal(fd) && !dumb(o.Getenv("TERM")) && ansi(people) {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 // style is how text is laid out and coloured.
@@ -94,25 +95,18 @@ func (s *style) prefixed(host, text string) string {
 	return b.String()
 }
 
-// clean removes what would move the cursor or change the terminal: a host's output is not
-// trusted. Of a line that carriage returns have overwritten, the last state stays.
+// clean makes what a host has written safe, and plain: colours are left out, and of a line that carriage
+// returns have overwritten, the last state stays.
 func clean(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		body := strings.TrimRight(line, "\r\n")
-		b.WriteString(strings.Map(printable, withoutEscapes(body[strings.LastIndexByte(body, '\r')+1:])))
+		b.WriteString(terminal.Text(withoutEscapes(body[strings.LastIndexByte(body, '\r')+1:])))
 		if strings.HasSuffix(line, "\n") {
 			b.WriteByte('\n')
 		}
 	}
 	return b.String()
-}
-
-func printable(r rune) rune {
-	if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
-		return -1
-	}
-	return r
 }
 
 // withoutEscapes removes ANSI sequences as a whole.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 // Exit codes of every command. A command stopped by a signal exits with 128 plus its number.

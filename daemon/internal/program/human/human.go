@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 // Table aligns the columns in left to the left and the others to the right.

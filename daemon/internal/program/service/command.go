@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // leaseWait is how long a writeback waits for another one of the same filter: a killed one

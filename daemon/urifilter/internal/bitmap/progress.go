@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 // copyProgress is the line on a terminal that shows the progress of one copy. A daemon

@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
 )
 
 // progress is the single line on a terminal that shows how far a run is. A nil progress

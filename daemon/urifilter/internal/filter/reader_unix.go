@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/program/terminal"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 // readerLeft reports whether out is a pipe or a terminal that nobody reads any more.
