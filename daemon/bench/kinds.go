@@ -45,6 +45,7 @@ func samples(items uint64) []sample {
 		{kind: "bloom", note: " grown tenfold", params: configs.Bloom{Capacity: items / 10, ErrorRate: errorRate, OnFull: "grow"}},
 		{kind: "timing", params: configs.Timing{Expire: 24 * time.Hour}, redis: true, restart: true, reserve: true},
 		{kind: "exact", params: configs.Exact{}, redis: true, restart: true, reserve: true},
+		{kind: "exact", note: " of 64 bits", params: configs.Exact{Digest: configs.ShortDigest}, restart: true, reserve: true},
 	}
 }
 
