@@ -48,7 +48,7 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual(self.read(URIFILTER_KIND="bloom", URIFILTER_CAPACITY=10).spec, {"kind": "bloom", "capacity": 10})
         exact = self.read(URIFILTER_KIND="exact", URIFILTER_DIGEST="64", URIFILTER_TYPE="x")
         self.assertEqual((exact.spec, exact.create), ({"kind": "exact", "digest": 64}, True))
-        self.assertEqual(exact.set_by, {"digest": "URIFILTER_DIGEST", "kind": "URIFILTER_KIND"})
+        self.assertEqual(exact.set_by, {"kind": "URIFILTER_KIND", "digest": "URIFILTER_DIGEST"})
         self.assertEqual(self.read(URIFILTER_SEEN="downloaded", URIFILTER_DIGEST=64).spec, {"kind": "exact", "digest": 64})
         self.assertTrue(self.read(URIFILTER_TYPE="x", URIFILTER_CREATE="1").create)
         self.assertFalse(self.read(URIFILTER_CREATE="0").create)

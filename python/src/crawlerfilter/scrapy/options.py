@@ -126,7 +126,12 @@ class Options:
             spec=spec,
             set_by={
                 member: setting if settings.get(setting) else "the capacity of BLOOMFILTER_BIT,"
-                for member, setting in (("capacity", "URIFILTER_CAPACITY"), ("error_rate", "URIFILTER_ERROR_RATE"), ("digest", "URIFILTER_DIGEST"), ("kind", "URIFILTER_KIND"))
+                for member, setting in (
+                    ("kind", "URIFILTER_KIND"),
+                    ("digest", "URIFILTER_DIGEST"),
+                    ("capacity", "URIFILTER_CAPACITY"),
+                    ("error_rate", "URIFILTER_ERROR_RATE"),
+                )
                 if member in spec and (member != "kind" or settings.get(setting))
             },
             expire=expire,
