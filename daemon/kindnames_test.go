@@ -29,7 +29,7 @@ var mayExplainKinds = []string{
 	"daemon/urifilter/internal/bitmap/bitmap.go", "daemon/urifilter/internal/filter/command.go", "daemon/urifilter/internal/filter/export.go", "daemon/urifilter/internal/filter/filter.go",
 	"daemon/urifilter/internal/filter/forget.go", "daemon/urifilter/internal/filter/import.go", "daemon/urifilter/internal/filter/reserve.go",
 	"daemon/urifilter/internal/filters/create.go", "daemon/urifilter/internal/filters/filters.go", "daemon/urifilter/internal/filters/list.go", "daemon/urifilter/internal/filters/merge.go",
-	"daemon/urifilter/internal/near/near.go", "daemon/urifilter/internal/size/size.go",
+	"daemon/urifilter/internal/near/near.go", "daemon/urifilter/internal/size/size.go", "daemon/internal/front/http/status/texts.go",
 }
 
 // ofKinds are the packages of single kinds: the memory, in one store or another, of their filters.
