@@ -13,7 +13,7 @@ func rules() []rule {
 	}
 	return []rule{
 		// The house.
-		{folder: "magefiles", ours: []string{"provision", "configs"}, testsToo: true},
+		{folder: "magefiles", ours: []string{"provision", "configs", "systemd"}, testsToo: true},
 		{folder: "provision", ours: []string{"systemd", "configs"}, testsToo: true, never: []string{"daemon"}},
 		{folder: "daemon", ours: []string{"configs", "client", "systemd"}, testsToo: true, never: []string{"provision", "magefiles"}},
 		{folder: "client", ours: []string{}, testsToo: true},

@@ -33,6 +33,9 @@ var printers = map[string]string{
 	"urifilter/internal/filter/reader_unix.go: terminal.Stream": "asks whether anybody reads, and writes nothing",
 	"../configs/terminal/terminal.go: escape":                   "the one place that moves the cursor",
 	"../configs/terminal/terminal.go: terminal.Stream":          "its own",
+	"../magefiles/release/main.go: os.Stdout":                   "a program for developers; prints names of platforms",
+	"../magefiles/release/main.go: os.Stderr":                   "a program for developers",
+	"../magefiles/release/main.go: fmt.Printf":                  "names of platforms, from its own flags",
 
 	// The toolkit is given its outputs by provision.Open and MakeToken, which protect them.
 	"../provision/options.go: os.Stdout":    "the default of an option",

@@ -20,6 +20,19 @@ func Build(ctx context.Context) error { return repo().Build(ctx) }
 // BuildLinux compiles the static programs for servers to dist/urifilter-linux-ARCH and dist/uridownloader-linux-ARCH, for amd64 and arm64.
 func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 
+// Release makes what a version is published as to dist/VERSION: programs, packages, images, notes and sums. HEAD must have the tag, and no changes.
+//
+//	git tag v0.9.0 && go tool mage release -version=v0.9.0
+//	go tool mage release -version=v0.9.0 -key=minisign.key
+func Release(
+	ctx context.Context,
+	version string, // the tag, as v0.9.0
+	platforms *string, // comma-separated, in place of linux, darwin and windows on amd64 and arm64
+	key *string, // a file with a minisign key without a password, which signs SHA256SUMS
+) error {
+	return repo().Release(ctx, version, valueOr(platforms, ""), valueOr(key, ""))
+}
+
 // Run builds and starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.
 func Run(ctx context.Context) error { return repo().Run(ctx, os.Getenv("URIFILTER_LISTEN")) }
 

@@ -74,6 +74,18 @@ func (r Repo) BuildRelease(ctx context.Context, pkg, goarch, out string) (conten
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// Release runs magefiles/release, a program of its own so that no other target waits for what it needs.
+func (r Repo) Release(ctx context.Context, version, platforms, key string) error {
+	args := []string{"run", "./magefiles/release", "-version=" + version}
+	if platforms != "" {
+		args = append(args, "-platforms="+platforms)
+	}
+	if key != "" {
+		args = append(args, "-key="+key)
+	}
+	return r.run(ctx, nil, "go", args...)
+}
+
 // build compiles; vcs says whether the commit is stamped into the program.
 func (r Repo) build(ctx context.Context, pkg, goos, goarch, out, vcs string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + goarch, "GOAMD64=v1", "GOARM64=v8.0"}

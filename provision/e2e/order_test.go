@@ -18,6 +18,7 @@ func onHosts(t *testing.T, test func(*testing.T)) {
 // test mostly begins with the last ones in the source: the longest should begin early, so that
 // none of them runs alone at the end.
 func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings) }
+func TestSystemPackages(t *testing.T)           { onHosts(t, tryPackages) }
 func TestSystemNewcomer(t *testing.T)           { onHosts(t, tryNewcomer) }
 func TestSystemSecondProgram(t *testing.T)      { onHosts(t, trySecondProgram) }
 func TestSystemCrashes(t *testing.T)            { onHosts(t, tryCrashes) }
