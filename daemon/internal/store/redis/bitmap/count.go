@@ -2,6 +2,7 @@ package bitmap
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -13,14 +14,30 @@ type counts struct {
 	mu     sync.Mutex
 	of     map[int]uint64
 	total  uint64
+	adds   uint64 // calls of add
 	cursor int
 }
 
-func (c *counts) set(stripe int, n uint64) {
+// unknown is what added would have returned where nobody asked it: bits may have been added since.
+const unknown = math.MaxUint64
+
+// added returns how many times bits were added so far, for set.
+func (c *counts) added() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.adds
+}
+
+// set takes what Redis has counted. If bits were added since added returned before, the count may lack them: then
+// it only counts if it is more.
+func (c *counts) set(stripe int, n, before uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
 		c.of = map[int]uint64{}
+	}
+	if c.adds != before {
+		n = max(n, c.of[stripe])
 	}
 	c.total += n - c.of[stripe]
 	c.of[stripe] = n
@@ -36,6 +53,7 @@ func (c *counts) add(stripe int, n uint64) {
 	}
 	c.total += n
 	c.of[stripe] += n
+	c.adds++
 }
 
 func (c *counts) sum() uint64 {
@@ -68,9 +86,10 @@ func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 
 // count asks Redis how many bits are set in stripe i.
 func (s *Set) count(ctx context.Context, l *layer, i int) error {
+	before := l.counts.added()
 	n, err := s.Servers.Admin.BitCount(ctx, l.keys[i], &redis.BitCount{Start: headBytes, End: -1}).Result()
 	if err == nil {
-		l.counts.set(i, uint64(n))
+		l.counts.set(i, uint64(n), before)
 	}
 	return err
 }
