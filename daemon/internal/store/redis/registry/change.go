@@ -69,7 +69,7 @@ func (r *Registry) Supersede(ctx context.Context, old, e Entry, tomb string) (fo
 			{"incr", versionKey},
 		}, nil
 	})
-	if err == nil && found != e {
+	if err == nil && version == 0 { // another daemon was quicker, or this one, and the answer was lost
 		version, err = r.Version(ctx)
 	}
 	return found, version, err
@@ -86,6 +86,9 @@ func (r *Registry) Register(ctx context.Context, e Entry, tomb string) (Entry, e
 	_, err = r.change(ctx, func(have, tombs map[string]string) ([]command, error) {
 		if found, err = matchEntry(have, e); err != nil || found != e {
 			return nil, err
+		}
+		if have[e.Spec.Name] == text { // the answer was lost
+			return nil, nil
 		}
 		if tombs[tomb] != r.self {
 			return nil, fmt.Errorf("filter %s: %w: redis lost, or another daemon removed, what was made of it", e.Spec.Name, engine.ErrUnavailable)
@@ -164,13 +167,17 @@ func (r *Registry) Unregister(ctx context.Context, e Entry) (version int64, err 
 	if err != nil {
 		return 0, err
 	}
-	return r.change(ctx, func(have, _ map[string]string) ([]command, error) {
+	version, err = r.change(ctx, func(have, _ map[string]string) ([]command, error) {
 		its, err := Decode(e.Spec.Name, have[e.Spec.Name])
 		if have[e.Spec.Name] == "" || err == nil && its != e {
 			return nil, nil
 		}
 		return []command{{"hdel", Key, e.Spec.Name}, {"hset", TombstonesKey, tomb, Dropped}, {"incr", versionKey}}, err
 	})
+	if err == nil && version == 0 {
+		version, err = r.Version(ctx)
+	}
+	return version, err
 }
 
 // matchEntry returns the entry for the spec of e, given those that exist: an equal one of them,
