@@ -5,6 +5,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,11 +101,13 @@ func (s *Server) Handle(h Handling) {
 	}
 	s.redis = h.Redis
 	if s.opt.Certificate != nil {
-		s.http.Protocols = wrongport.Inside()
+		s.http.Protocols, s.http.Handler = wrongport.Inside(), tellTLS(h.Handler)
 	}
 	s.drain = drain.New(s.http)
 	of := s.http.ConnContext
-	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return gather.Context(of(ctx, c), c) }
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(gather.Context(of(ctx, c), c), connKey{}, c)
+	}
 	s.broken = make(chan error, len(s.listeners))
 	limiter := connlimit.New(s.connections(h), h.Registry)
 	for i, l := range s.listeners {
@@ -117,6 +120,19 @@ func (s *Server) Handle(h Handling) {
 		l = wrongport.Listener(l, encrypted, h.Redis)
 		s.listeners[i] = s.drain.Listener(l, encrypted)
 	}
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// tellTLS tells requests of the TLS below package http, which does not see it.
+func tellTLS(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(interface{ TLS() *tls.ConnectionState }); ok && r.TLS == nil {
+			r.TLS = c.TLS()
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Connections returns how many of those that the settings want (0: no limit) may be open: three

@@ -136,9 +136,21 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	if len(p) < firstBytes {
 		given := copy(p, first[:n])
-		c.first, n = first[given:n], given
+		if c.first, n = first[given:n], given; len(c.first) > 0 {
+			return n, nil // an error comes again
+		}
 	}
 	return n, err
+}
+
+// TLS returns the state of the TLS that is put on here, after the handshake; nil: there is none. A method of the
+// name that package http looks for would have it take the connection for one of its own.
+func (c *conn) TLS() *tls.ConnectionState {
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		state := t.ConnectionState()
+		return &state
+	}
+	return nil
 }
 
 // wrong returns what the caller is told whose first bytes these are; nil: they are of the protocol.
