@@ -74,7 +74,7 @@ func (m *memory) publish() {
 	l := m.chain.last()
 	if all := m.layers.Load(); all == nil || len(*all) != len(m.chain.layers) || (*all)[len(*all)-1] != l {
 		layers := slices.Clone(m.chain.layers)
-		m.held.Store(m.chain.bytes())
+		m.held.Store(m.chain.bytes() + m.replaced.bytes())
 		m.layers.Store(&layers)
 	}
 	m.room.Store(l.capacity - min(l.items, l.capacity))
@@ -113,6 +113,7 @@ func (m *memory) addChunk(s *scratch, keys []bloom.Hash, fresh []bool) (n int, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.slots = m.slots[:0]
+	from := m.after(layers)
 	for i, key := range keys {
 		if !fresh[i] {
 			continue
@@ -121,7 +122,7 @@ func (m *memory) addChunk(s *scratch, keys []bloom.Hash, fresh []bool) (n int, e
 		places = places[l.hashes:]
 		switch {
 		case m.chain.last() != l || l.items >= l.capacity && !m.chain.fixed:
-			if fresh[i], err = m.chain.add(key, last); err != nil {
+			if fresh[i], err = m.chain.add(key, from); err != nil {
 				return n, err
 			}
 		case l.all(own):
@@ -163,11 +164,20 @@ func (m *memory) hasChunk(s *scratch, keys []bloom.Hash, fresh []bool) {
 			places = places[l.hashes:]
 		}
 	}
-	for _, l := range m.chain.layers[last:] { // made meanwhile
+	for _, l := range m.chain.layers[m.after(layers):] { // made meanwhile
 		if l != layers[last] {
 			s.ask(l, keys, fresh)
 		}
 	}
+}
+
+// after returns the first layer of the chain that those who have looked at layers need not have seen whole: the
+// last of these, or, if Load has replaced the chain, the first of all. The lock is held.
+func (m *memory) after(layers []*layer) int {
+	if last := len(layers) - 1; last < len(m.chain.layers) && m.chain.layers[last] == layers[last] {
+		return last
+	}
+	return 0
 }
 
 // Apply sets the bits as they were set. An item whose bits are there already is counted in the
