@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -62,11 +63,14 @@ func Protect(w io.Writer) io.Writer {
 
 // screen is a terminal that gets texts of others.
 type screen struct {
+	mu   sync.Mutex // outputs of several hosts may come at once
 	to   io.Writer
 	half []byte // of a character whose other bytes come with the next write
 }
 
 func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	text := append(s.half, p...)
 	whole := len(text)
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ { // whether the last character goes on

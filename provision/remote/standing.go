@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -95,7 +96,7 @@ func (c *Conn) look(ctx context.Context, as identity, cmd host.Command) (out hos
 		return host.Output{Stdout: q.texts[0].text(), Stderr: q.texts[1].text(), Code: q.code}, true, nil
 	default:
 	}
-	if s.began || as.password == "" {
+	if s.began || as.password == "" || errors.Is(s.err, context.Canceled) { // nothing was refused
 		return host.Output{}, false, nil
 	}
 	return host.Output{}, true, s.err // a password that sudo did not take is not tried again

@@ -158,7 +158,7 @@ func (h onHost) run(ctx context.Context, input string, args ...string) (host.Out
 		words = append(words, host.Quote(a))
 	}
 	script := "read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec " + strings.Join(words, " ")
-	return h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(h.token + "\n" + input)), Watch: true})
+	return h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(h.token + "\n" + input)), Watch: args[0] == "check"})
 }
 
 // expiringKind is the kind of filters whose items expire.
