@@ -23,7 +23,7 @@ func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 // Release makes what a version is published as to dist/VERSION: programs, packages, images, notes and sums. HEAD must have the tag, and no changes.
 //
 //	git tag v0.9.0 && go tool mage release -version=v0.9.0
-//	go tool mage release -version=v0.9.0 -key=minisign.key
+//	go tool mage release -version=v0.9.0 -key=../minisign.key
 func Release(
 	ctx context.Context,
 	version string, // the tag, as v0.9.0

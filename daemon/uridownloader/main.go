@@ -21,6 +21,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/graph"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/job"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/records"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities where the system has none, as in an image
 )
 
 const (

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities where the system has none, as in an image
 )
 
 func main() { os.Exit(runMain()) }

@@ -89,8 +89,8 @@ func (r *release) check(ctx context.Context) (notes []byte, err error) {
 	if !semver.MatchString(r.version) {
 		return nil, fmt.Errorf("version %q: want one such as v0.9.0 (semver.org)\nhint: go tool mage release -version=v0.9.0", r.version)
 	}
-	if changed, err := git(ctx, "status", "--porcelain", "--untracked-files=no"); err != nil || changed != "" {
-		return nil, errors.Join(fmt.Errorf("the working tree has changes\nhint: commit them, or `git stash`"), err)
+	if changed, err := git(ctx, "status", "--porcelain"); err != nil || changed != "" {
+		return nil, errors.Join(fmt.Errorf("the working tree has changes, or files that git does not know: a build counts them\nhint: commit them, or `git stash -u`; a key belongs elsewhere"), err)
 	}
 	if r.commit, err = git(ctx, "rev-parse", "HEAD"); err != nil {
 		return nil, err

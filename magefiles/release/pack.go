@@ -91,7 +91,7 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 		Name: p.Name, Arch: goarch, Platform: "linux", Version: r.version, Section: "net", Priority: "optional", License: "Apache-2.0",
 		Maintainer: maintainer, Homepage: p.Documentation, MTime: r.time,
 		Description:  fmt.Sprintf("%s: %s\nA service for fleets of web crawlers. Its manual is at %s.", p.Name, p.Does, p.Documentation),
-		Overridables: nfpm.Overridables{Contents: contents},
+		Overridables: nfpm.Overridables{Contents: contents, RPM: nfpm.RPM{BuildHost: "localhost"}},
 	}
 	for name, to := range map[string]*string{
 		"preinst": &info.Scripts.PreInstall, "postinst": &info.Scripts.PostInstall, "prerm": &info.Scripts.PreRemove, "postrm": &info.Scripts.PostRemove,
@@ -138,8 +138,17 @@ func (r *release) manuals(ctx context.Context, p systemd.Program, goarch string,
 		return err
 	}
 	pages := filepath.Join(root, "man")
-	if out, err := exec.CommandContext(ctx, own, "man", "--dir", pages).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s man: %w\n%s", p.Name, err, out)
+	ask := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, own, args...)
+		cmd.Env = []string{"TZ=UTC", fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())} // nothing of this machine
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", p.Name, args[0], err)
+		}
+		return out, err
+	}
+	if _, err := ask("man", "--dir", pages); err != nil {
+		return err
 	}
 	all, err := os.ReadDir(pages)
 	if err != nil {
@@ -162,9 +171,9 @@ func (r *release) manuals(ctx context.Context, p systemd.Program, goarch string,
 		"zsh":  "/usr/share/zsh/vendor-completions/_" + p.Name,
 		"fish": "/usr/share/fish/vendor_completions.d/" + p.Name + ".fish",
 	} {
-		text, err := exec.CommandContext(ctx, own, "completion", shell).Output()
+		text, err := ask("completion", shell)
 		if err != nil {
-			return fmt.Errorf("%s completion %s: %w", p.Name, shell, err)
+			return err
 		}
 		if err := add("file", to, 0o644, text); err != nil {
 			return err
@@ -178,22 +187,29 @@ func (r *release) manuals(ctx context.Context, p systemd.Program, goarch string,
 var scripts = map[string]string{
 	"preinst": `#!/bin/sh
 set -e
+if [ -e /etc/systemd/system/NAME.service ] && [ ! -L /opt/NAME/current ]; then
+  echo "NAME: /etc/systemd/system/NAME.service is of 'NAME service install', and would hide the unit of this package." >&2
+  echo "hint: 'NAME service uninstall' first; settings and data stay" >&2
+  exit 1
+fi
 if [ -L /opt/NAME/current ]; then
   echo "NAME: this host is deployed by the toolkit (/opt/NAME/current), which has its own units and releases." >&2
   echo "hint: deploy there with 'go tool mage deploy', or remove /opt/NAME and /etc/systemd/system/NAME* first" >&2
   exit 1
 fi
+case "$1" in install|1) : > /run/NAME.fresh ;; esac # also when it comes back after it was removed
 `,
 	"postinst": `#!/bin/sh
 set -e
 case "$1" in configure|1|2) ;; *) exit 0 ;; esac
 systemd-sysusers NAME.conf
-chown root:USER CONFIG
-chmod 0750 "$(dirname CONFIG)"
-chgrp USER "$(dirname CONFIG)"
+[ ! -e CONFIG ] || chown root:USER CONFIG
+[ ! -d "$(dirname CONFIG)" ] || { chmod 0750 "$(dirname CONFIG)"; chgrp USER "$(dirname CONFIG)"; }
+fresh=no
+[ ! -e /run/NAME.fresh ] || { fresh=yes; rm -f /run/NAME.fresh; }
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
-if [ "$1" = 1 ] || [ "$1" = configure -a -z "$2" ]; then
+if [ "$fresh" = yes ]; then
   systemctl enable -q NAME.service NAME.socket
   systemctl start NAME.socket NAME.service || echo "NAME: it does not start: journalctl -u NAME says why" >&2
 else
@@ -204,7 +220,9 @@ fi
 set -e
 case "$1" in remove|0) ;; *) exit 0 ;; esac
 [ -d /run/systemd/system ] || exit 0
-systemctl disable -q --now NAME.service NAME.socket
+for unit in NAME.service NAME.socket NAME-retry.timer NAME-writeback.timer; do
+  systemctl disable -q --now "$unit" 2>/dev/null || systemctl stop "$unit" 2>/dev/null || true
+done
 `,
 	"postrm": `#!/bin/sh
 set -e

@@ -51,7 +51,8 @@ func released(t *testing.T) (old, next string) {
 		made = append(made, filepath.Join(clone, "dist", "v"+version))
 	}
 	again := t.TempDir()
-	run(clone, "go", "run", "./magefiles/release", "-version=v0.9.1", "-platforms=linux/"+runtime.GOARCH, "-dir="+again)
+	// Another day, another machine.
+	run(clone, "unshare", "-u", "sh", "-c", "hostname elsewhere && SOURCE_DATE_EPOCH=1 TZ=Asia/Tokyo go run ./magefiles/release -version=v0.9.1 -platforms=linux/"+runtime.GOARCH+" -dir="+again)
 	run(clone, "diff", "-r", made[1], filepath.Join(again, "v0.9.1")) // the same bytes
 	run(made[1], "sha256sum", "-c", "SHA256SUMS")
 	return made[0], made[1]
@@ -130,6 +131,7 @@ func tryPackages(t *testing.T) {
 
 	l.Sh(t, "one", "dpkg -i /root/downloader.deb && systemctl is-active uridownloader && uridownloader job list")
 	l.Sh(t, "one", "echo '# mine' >> /etc/urifilter/urifilter.yaml && dpkg --force-confold -i /root/next.deb && grep -q '# mine' /etc/urifilter/urifilter.yaml")
+	l.Sh(t, "one", "dpkg -r urifilter && ! systemctl is-active -q urifilter.socket && dpkg -i /root/next.deb && systemctl is-active urifilter.socket urifilter && rm /etc/urifilter/urifilter.yaml && dpkg -i /root/old.deb")
 	l.Sh(t, "one", "dpkg --purge urifilter uridownloader && test -d /var/lib/urifilter && ! test -e /etc/urifilter && ! systemctl is-active -q urifilter.socket")
 
 	l.Sh(t, "one", "mkdir -p /opt/urifilter/releases/x && ln -s releases/x /opt/urifilter/current")

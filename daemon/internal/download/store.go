@@ -159,7 +159,9 @@ type Query struct {
 	Task  string // only of this one; "" for any
 	// Since is for ListLogs: only those that were added then or later; zero for all.
 	Since time.Time
-	Limit int // 0 for no limit
+	// Newest is for ListLogs: the last Limit of the job, the newest first; of all other members only Job counts.
+	Newest bool
+	Limit  int // 0 for no limit
 }
 
 // Prefixes of the names that workers hold. Each live worker holds WorkerPrefix with its name, ShardPrefix with the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -40,7 +39,8 @@ func (m *Master) newSite() *page.Site {
 	}
 	site := page.New(page.Options{
 		Program: "uridownloader", Version: m.Version, Templates: files, Texts: pageTexts, Guard: m.access, Read: ScopeRead, API: m,
-		Log: func(err error) { m.Log.Error("page failed", "err", err) },
+		Changed: m.jobsSeen.Drop,
+		Log:     func(err error) { m.Log.Error("page failed", "err", err) },
 		Explain: func(err error) (int, string, string) {
 			p := problemOf(err)
 			e, known := codes()[p.Code]
@@ -243,36 +243,11 @@ func (m *Master) jobPage(v *page.View) (any, error) {
 	return shown, err
 }
 
-// latest returns the newest attempts of a job, the last one first. The store lists them from a time on, so this goes back
-// further and further until there are enough; it reads no more than mostLogs each time.
-func (m *Master) latest(ctx context.Context, job int64) ([]logJSON, error) {
-	now, err := m.Store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var found []logJSON
-	for _, back := range []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, 24 * time.Hour, 30 * 24 * time.Hour} {
-		var kept []logJSON
-		read := 0
-		err := m.Store.ListLogs(ctx, download.Query{Job: job, Since: now.Add(-back)}, func(l download.Log) error {
-			if read++; read > mostLogs {
-				return errEnoughLogs
-			}
-			if kept = append(kept, logOf(l)); len(kept) >= 2*latestShown {
-				kept = append(kept[:0], kept[len(kept)-latestShown:]...)
-			}
-			return nil
-		})
-		if errors.Is(err, errEnoughLogs) && found != nil {
-			break // these would not be the newest
-		}
-		if err != nil && !errors.Is(err, errEnoughLogs) {
-			return nil, err
-		}
-		if found = kept[max(0, len(kept)-latestShown):]; len(found) == latestShown {
-			break
-		}
-	}
-	slices.Reverse(found)
-	return found, nil
+// latest returns the newest attempts of a job, the last one first.
+func (m *Master) latest(ctx context.Context, job int64) (found []logJSON, err error) {
+	err = m.Store.ListLogs(ctx, download.Query{Job: job, Newest: true, Limit: latestShown}, func(l download.Log) error {
+		found = append(found, logOf(l))
+		return nil
+	})
+	return found, err
 }

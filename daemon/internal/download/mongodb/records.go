@@ -135,7 +135,10 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 	var last logDoc
 	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {
 		var which bson.D
-		if last.ID.IsZero() && !q.Since.IsZero() {
+		order := 1
+		if q.Newest {
+			order, most = -1, 2*most // some may be of attempts that have not ended
+		} else if last.ID.IsZero() && !q.Since.IsZero() {
 			which = doc("added", doc("$gte", q.Since))
 		}
 		if !last.ID.IsZero() {
@@ -144,7 +147,7 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 		if q.Task != "" {
 			which = append(which, bson.E{Key: "task", Value: q.Task})
 		}
-		some, err := nextPage[logDoc](ctx, s, s.logs, q.Job, which, options.Find().SetSort(doc("added", 1, "_id", 1)), most)
+		some, err := nextPage[logDoc](ctx, s, s.logs, q.Job, which, options.Find().SetSort(doc("added", order, "_id", order)), most)
 		if err != nil || len(some) == 0 {
 			return nil, false, err
 		}
@@ -162,6 +165,9 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 					Attempt: download.Attempt{Status: d.Status, Reason: d.Reason, HostName: d.HostName, Spent: time.Duration(d.Spent) * time.Microsecond},
 				})
 			}
+		}
+		if q.Newest {
+			return logs[:min(len(logs), most/2)], false, err
 		}
 		return logs, len(some) == most, err
 	}, each)

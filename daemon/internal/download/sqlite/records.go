@@ -40,6 +40,7 @@ const (
 
 	logColumns = `SELECT l.seq, l.added, l.job, t.id, t.uri, l.number, l.version, l.status, l.reason, l.host_name, l.spent FROM logs l JOIN tasks t ON t.seq = l.task `
 	listLogs   = logColumns + "WHERE l.job = ?" + isLive + "AND (l.added, l.seq) > (?, ?) ORDER BY l.added, l.seq LIMIT ?"
+	newestLogs = logColumns + "WHERE l.job = ?" + isLive + "ORDER BY l.added DESC, l.seq DESC LIMIT ?"
 	listLogOne = logColumns + "WHERE +l.job = ?" + isLive + "AND (+l.added, l.seq) > (?, ?) AND t.id = ? ORDER BY l.added, l.seq LIMIT ?"
 )
 
@@ -113,13 +114,17 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 	if !q.Since.IsZero() {
 		seq, added = math.MaxInt64, millis(q.Since)-1
 	}
+	scan := func(rows *sql.Rows) (l download.Log, err error) {
+		var id []byte
+		var spent int64
+		err = rows.Scan(&seq, &added, &l.Job, &id, &l.TaskURI, &l.Number, &l.Version, &l.Status, &l.Reason, &l.HostName, &spent)
+		l.Task, l.Added, l.Spent = hex.EncodeToString(id), timeOf(added), time.Duration(spent)*time.Microsecond
+		return l, err
+	}
 	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {
-		scan := func(rows *sql.Rows) (l download.Log, err error) {
-			var id []byte
-			var spent int64
-			err = rows.Scan(&seq, &added, &l.Job, &id, &l.TaskURI, &l.Number, &l.Version, &l.Status, &l.Reason, &l.HostName, &spent)
-			l.Task, l.Added, l.Spent = hex.EncodeToString(id), timeOf(added), time.Duration(spent)*time.Microsecond
-			return l, err
+		if q.Newest {
+			some, _, err := list(ctx, s, most, scan, newestLogs, q.Job, q.Job)
+			return some, false, err
 		}
 		if q.Task != "" {
 			return list(ctx, s, most, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task))

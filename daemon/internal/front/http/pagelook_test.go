@@ -289,7 +289,11 @@ func TestSystemPageInABrowser(t *testing.T) {
 	tab := browser.Tab(pagetest.Look{Width: 1000})
 	tab.Open(r.HTTP.URL + "/")
 	r.HTTP.Close()
-	tab.Eval(`new Promise(done => new MutationObserver(() => done()).observe(document.querySelector("#away"), {attributes: true}))`, nil)
+	tab.Eval(`new Promise(done => {
+		const away = document.querySelector("#away"), look = () => away.hidden || done();
+		new MutationObserver(look).observe(away, {attributes: true});
+		look();
+	})`, nil)
 	var hidden bool
 	if tab.Eval(`document.querySelector("#away").hidden`, &hidden); hidden {
 		t.Error("the page does not say that the daemon is away")

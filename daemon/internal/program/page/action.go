@@ -75,6 +75,7 @@ func (s *Site) Act(a Action) {
 		method, path, body := a.Call(name, form)
 		status, text := v.call(method, path, body)
 		if status < 300 {
+			s.Changed()
 			to := a.Back(name)
 			return v.to(to + "?done=" + a.Text)
 		}
@@ -100,7 +101,10 @@ func (v *View) form() (url.Values, error) {
 func (v *View) call(method, path string, body any) (status int, text []byte) {
 	var sent []byte
 	if body != nil {
-		sent, _ = json.Marshal(body) // a map of texts and numbers
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
+			return http.StatusBadRequest, nil
+		}
 	}
 	from := v.Request
 	r, err := http.NewRequestWithContext(from.Context(), method, path, bytes.NewReader(sent))

@@ -51,6 +51,7 @@ type Options struct {
 	// Explain says with which status an error is shown, and in which words.
 	Explain func(error) (status int, title, detail string)
 	Log     func(err error) // is told of errors that are the program's own
+	Changed func()          // is called after an action, so that the next page shows what it has done
 	Now     func() time.Time
 }
 

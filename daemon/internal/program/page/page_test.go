@@ -62,7 +62,7 @@ func newRig(t *testing.T, tokens map[string][]string) *rig {
 		w.WriteHeader(r.answer)
 		io.WriteString(w, `{"title":"No.","detail":"`+`<b>because</b>`+`"}`)
 	})
-	site := page.New(page.Options{
+	site := page.New(page.Options{Changed: func() {},
 		Program: "test", Version: "1", Guard: guard, Read: "read", API: api, Explain: explain, Now: func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return r.now },
 		Log:   func(err error) { t.Error(err) },
 		Texts: page.Texts{"act.do": {"Do it", "执行"}, "act.what": {"%s ends", "%s 结束"}, "done.act": {"Done", "完成"}, "hello": {"Hello %s", "你好 %s"}, "field.why": {"Why", "原因"}},

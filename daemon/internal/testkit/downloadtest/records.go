@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -98,6 +99,13 @@ func lists(r *rig) {
 		r.Errorf("list ended with %v after %d calls", err, calls)
 	}
 	r.want("logs", r.ListLogs(ctx, download.Query{Job: j.ID}, func(download.Log) error { return end }), end)
+	all := r.logs(download.Query{Job: j.ID})
+	slices.Reverse(all)
+	for _, n := range []int{1, 20} {
+		if got := r.logs(download.Query{Job: j.ID, Newest: true, Limit: n}); !reflect.DeepEqual(got, all[:min(n, len(all))]) {
+			r.Errorf("the newest %d logs: %v, want %v", n, got, all[:min(n, len(all))])
+		}
+	}
 	r.want("data", r.ListData(ctx, download.Query{Job: j.ID}, func(download.Data) error { return end }), end)
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"embed"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -76,7 +77,7 @@ func New(o Options) *Status {
 	}
 	s := &Status{Options: o, look: page.Cached[*look]{For: fresh}, history: newHistory()}
 	s.Site = page.New(page.Options{
-		Program: "urifilter", Version: o.Version, Templates: fs.FS(templates), Texts: texts, Guard: o.Guard, Read: o.Read, API: o.API, Now: o.Now, Log: o.Log,
+		Program: "urifilter", Version: o.Version, Templates: fs.FS(templates), Texts: texts, Guard: o.Guard, Read: o.Read, API: o.API, Now: o.Now, Log: o.Log, Changed: s.Forget,
 		Explain: func(err error) (int, string, string) {
 			f := problem.Of(err)
 			entry := problem.ByCode()[f.Code]
@@ -140,7 +141,7 @@ func create(_ string, form url.Values) (method, path string, body any) {
 			continue
 		}
 		spec[key] = text
-		if n, err := strconv.ParseFloat(text, 64); err == nil && key != "kind" {
+		if n, err := strconv.ParseFloat(text, 64); err == nil && key != "kind" && !math.IsInf(n, 0) && !math.IsNaN(n) {
 			spec[key] = n
 			if whole, err := strconv.ParseUint(text, 10, 64); err == nil {
 				spec[key] = whole

@@ -21,8 +21,10 @@
 
   async function loop() {
     try {
-      if (!busy()) await refresh();
-      away.hidden = true;
+      if (!busy()) {
+        await refresh();
+        away.hidden = true;
+      }
     } catch {
       away.hidden = false;
     }
