@@ -164,13 +164,14 @@ func NewCollector(allowed uint64) *Collector {
 	return c
 }
 
-// Leave leaves so many bytes for what is not on Go's heap, and a sixteenth of all for the kernel.
+// Leave leaves so many bytes for what is not on Go's heap, and an eighth of all for the kernel, the pages of the
+// program, and what the heap is over its limit while the collector waits for a processor.
 // It works on nil.
 func (c *Collector) Leave(bytes uint64) {
 	if c == nil {
 		return
 	}
-	most := c.allowed - c.allowed/16
+	most := c.allowed - c.allowed/8
 	// However little is left, the collector must not run all the time.
 	left := max(most-min(bytes, most), c.allowed/16)
 	debug.SetMemoryLimit(int64(min(left, math.MaxInt64)))
