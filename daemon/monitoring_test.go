@@ -135,13 +135,14 @@ func TestSystemPrometheus(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var scrapes strings.Builder
+	var ended []<-chan error
 	for _, program := range []string{"urifilter", "uridownloader"} {
 		binary := filepath.Join(dir, program)
 		if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "./"+program).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		addr := freePort(t)
-		running(t, binary, "serve", "--listen", addr, "--data-dir", filepath.Join(dir, program+"-data"))
+		ended = append(ended, running(t, binary, "serve", "--listen", addr, "--data-dir", filepath.Join(dir, program+"-data")))
 		fmt.Fprintf(&scrapes, "  - job_name: %s\n    static_configs: [{targets: ['%s']}]\n", program, addr)
 	}
 	rules, err := filepath.Abs(rulesFile)
@@ -151,7 +152,7 @@ func TestSystemPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := freePort(t)
-	running(t, "prometheus", "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "tsdb"), "--web.listen-address", addr)
+	ended = append(ended, running(t, "prometheus", "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "tsdb"), "--web.listen-address", addr))
 	ask := func(path string) string {
 		r, err := http.Get("http://" + addr + path)
 		if err != nil {
@@ -161,10 +162,17 @@ func TestSystemPrometheus(t *testing.T) {
 		text, _ := io.ReadAll(r.Body)
 		return string(text)
 	}
-	deadline := time.Now().Add(2 * time.Minute)
 	await := func(what string, ok func() (string, bool)) {
 		t.Helper()
+		deadline := time.Now().Add(2 * time.Minute)
 		for {
+			for _, program := range ended {
+				select {
+				case err := <-program:
+					t.Fatalf("%s: a program has ended: %v", what, err)
+				default:
+				}
+			}
 			last, done := ok()
 			if done {
 				return
@@ -194,8 +202,8 @@ func TestSystemPrometheus(t *testing.T) {
 	}
 }
 
-// running starts a program for the time of a test.
-func running(t *testing.T, program string, args ...string) {
+// running starts a program for the time of a test; what it returns tells of an earlier end.
+func running(t *testing.T, program string, args ...string) <-chan error {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -206,14 +214,20 @@ func running(t *testing.T, program string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended, waited := make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- cmd.Wait()
+		close(waited)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-waited
 		if text, _ := os.ReadFile(log.Name()); t.Failed() {
 			t.Logf("%s:\n%.4000s", program, text)
 		}
 		_ = log.Close()
 	})
+	return ended
 }
 
 // freePort returns an address that was free a moment ago.

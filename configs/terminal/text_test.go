@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -58,5 +59,25 @@ func TestOnlyTerminalsAreProtected(t *testing.T) {
 	var out bytes.Buffer
 	if w := Protect(&out); w != &out || Stream(w) != &out || Is(w) {
 		t.Errorf("a buffer is not written to directly")
+	}
+}
+
+// Outputs of several hosts come at the same time.
+func TestWritesAtOnce(t *testing.T) {
+	var out bytes.Buffer
+	s := &screen{to: &out}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 200 {
+				if n, err := s.Write([]byte("zeile ü\x1b\n")); n != 10 || err != nil {
+					t.Errorf("%d bytes, %v", n, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if want := strings.Repeat("zeile ü\\x1b\n", 800); out.String() != want {
+		t.Errorf("%d bytes, want %d", out.Len(), len(want))
 	}
 }

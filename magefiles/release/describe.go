@@ -1,11 +1,9 @@
 package main
 
 import (
-	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -51,17 +49,13 @@ func (r *release) describe() error {
 	}); err != nil {
 		return err
 	}
-	files, err := os.ReadDir(r.dir)
+	files, err := r.sums()
 	if err != nil {
 		return err
 	}
 	var subjects []subject
 	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join(r.dir, f.Name()))
-		if err != nil {
-			return err
-		}
-		subjects = append(subjects, subject{f.Name(), map[string]string{"sha256": fmt.Sprintf("%x", sha256.Sum256(text))}})
+		subjects = append(subjects, subject{f.name, map[string]string{"sha256": f.sum}})
 	}
 	return r.writeJSON("provenance.json", map[string]any{
 		"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "https://slsa.dev/provenance/v1",

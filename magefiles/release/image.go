@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"strings"
 	"time"
@@ -58,9 +59,9 @@ func (r *release) image(p systemd.Program, goarch string, program []byte) error 
 	if err != nil {
 		return err
 	}
-	port := map[string]string{"urifilter": "8000"}[p.Name]
-	if port == "" {
-		port = "8001"
+	_, port, err := net.SplitHostPort(listens(p))
+	if err != nil {
+		return err
 	}
 	data := p.DataDir()
 	config := v1.Config{

@@ -20,6 +20,8 @@ import (
 
 	"aead.dev/minisign"
 
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/magefiles/chores"
 	"github.com/cr-clawer/urifilter/systemd"
 )
@@ -52,6 +54,14 @@ type release struct {
 // published are the programs, in the order of their packages.
 func published() []systemd.Program {
 	return []systemd.Program{systemd.Urifilter(), systemd.Uridownloader()}
+}
+
+// listens is where a program listens by default.
+func listens(p systemd.Program) string {
+	if p.Name == systemd.Uridownloader().Name {
+		return downloader.Default().Listen
+	}
+	return configs.Default().Listen
 }
 
 // semver is that of a tag, without metadata of the build.
@@ -165,19 +175,29 @@ func (r *release) makeFor(ctx context.Context, goos, goarch string) error {
 	return nil
 }
 
+// summed is a file of the release with its SHA-256.
+type summed struct{ name, sum string }
+
+// sums returns those of all files that there are.
+func (r *release) sums() (all []summed, err error) {
+	files, err := os.ReadDir(r.dir)
+	for _, f := range files {
+		text, wrong := os.ReadFile(filepath.Join(r.dir, f.Name()))
+		err = errors.Join(err, wrong)
+		all = append(all, summed{f.Name(), fmt.Sprintf("%x", sha256.Sum256(text))})
+	}
+	return all, err
+}
+
 // sum writes the sums of all files, and signs them if there is a key.
 func (r *release) sum() error {
-	files, err := os.ReadDir(r.dir)
+	files, err := r.sums()
 	if err != nil {
 		return err
 	}
 	var sums bytes.Buffer
 	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join(r.dir, f.Name()))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(text), f.Name())
+		fmt.Fprintf(&sums, "%s  %s\n", f.sum, f.name)
 	}
 	if err := r.write("SHA256SUMS", sums.Bytes()); err != nil || r.key == "" {
 		return err

@@ -49,11 +49,7 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	if err := add("config|noreplace", p.Config(), 0o640, settings); err != nil {
 		return err
 	}
-	listen := "127.0.0.1:8000"
-	if found := regexp.MustCompile(`(?m)^listen: (\S+)`).FindSubmatch(settings); found != nil {
-		listen = string(found[1])
-	}
-	units, err := systemd.Render(p, systemd.Params{Binary: binary, Listen: []string{listen}})
+	units, err := systemd.Render(p, systemd.Params{Binary: binary, Listen: []string{listens(p)}})
 	if err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 		Name: p.Name, Arch: goarch, Platform: "linux", Version: r.version, Section: "net", Priority: "optional", License: "Apache-2.0",
 		Maintainer: maintainer, Homepage: p.Documentation, MTime: r.time,
 		Description:  fmt.Sprintf("%s: %s\nA service for fleets of web crawlers. Its manual is at %s.", p.Name, p.Does, p.Documentation),
-		Overridables: nfpm.Overridables{Contents: contents, RPM: nfpm.RPM{BuildHost: "localhost"}},
+		Overridables: nfpm.Overridables{Contents: contents, Depends: []string{"systemd"}, RPM: nfpm.RPM{BuildHost: "localhost"}},
 	}
 	for name, to := range map[string]*string{
 		"preinst": &info.Scripts.PreInstall, "postinst": &info.Scripts.PostInstall, "prerm": &info.Scripts.PreRemove, "postrm": &info.Scripts.PostRemove,
@@ -108,7 +104,6 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 		if err != nil {
 			return err
 		}
-		own.Depends = map[string][]string{"deb": {"systemd"}, "rpm": {"systemd"}}[form]
 		if err := nfpm.PrepareForPackager(own, form); err != nil {
 			return err
 		}

@@ -55,8 +55,8 @@ func tryDistantHosts(t *testing.T) {
 		target string
 		most   map[string]int64
 	}{
-		{"plan", map[string]int64{"one": 90, "two": 90}},
-		{"deploy", map[string]int64{"one": 110, "two": 110}},
+		{"plan", map[string]int64{"one": 70, "two": 70}},
+		{"deploy", map[string]int64{"one": 100, "two": 100}},
 	} {
 		for _, line := range lines {
 			line.turns.Store(0)

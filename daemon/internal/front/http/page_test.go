@@ -122,6 +122,14 @@ func TestPagesHaveTheScopesOfTokens(t *testing.T) {
 			t.Errorf("%s asked for %v", act.path, asked)
 		}
 	}
+	for _, number := range []string{"inf", "-Inf", "NaN", "1e999", "many"} { // no numbers of JSON
+		if resp, text := browse(t, r, acts, "POST", "/ui/create", "name=odd&kind=timing&expire=60&capacity="+number); resp.StatusCode < 400 || !strings.Contains(text, "want a whole number") {
+			t.Errorf("capacity %s: %d %s", number, resp.StatusCode, text)
+		}
+		if _, err := r.Engine.Lookup("odd"); err == nil {
+			t.Errorf("capacity %s: a filter was made", number)
+		}
+	}
 	if f, err := r.Engine.Lookup("ip"); err != nil || f.Stats().Items != 0 {
 		t.Errorf("ip is not empty: %v", err)
 	}

@@ -34,7 +34,10 @@ func (s *sessions) secret(id string, now time.Time) (secret string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.of[id]
-	return found.secret, ok && now.Sub(found.begun) < sessionTime
+	if !ok || now.Sub(found.begun) >= sessionTime {
+		return "", false
+	}
+	return found.secret, true
 }
 
 func (s *sessions) begin(token, secret string, now time.Time) (id string) {

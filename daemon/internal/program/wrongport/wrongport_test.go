@@ -181,3 +181,36 @@ func TestClientsOfRedis(t *testing.T) {
 		t.Errorf("HTTP: %s", answer.Status)
 	}
 }
+
+// ending is a connection whose data come with their end, as those of TLS may.
+type ending struct {
+	net.Conn
+	data []byte
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	n := copy(p, e.data)
+	if e.data = e.data[n:]; len(e.data) > 0 {
+		return n, nil
+	}
+	return n, io.EOF
+}
+
+// A caller who sends a request and ends his half at once is read to the end, in whatever pieces the server reads.
+func TestRequestThatComesWithItsEnd(t *testing.T) {
+	const request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+	for _, piece := range []int{1, 14, firstBytes, 4096} {
+		c := &conn{Conn: &ending{data: []byte(request)}, l: &listener{}}
+		var got []byte
+		p := make([]byte, piece)
+		for {
+			n, err := c.Read(p)
+			if got = append(got, p[:n]...); err != nil {
+				break
+			}
+		}
+		if string(got) != request {
+			t.Errorf("in pieces of %d bytes: %q", piece, got)
+		}
+	}
+}

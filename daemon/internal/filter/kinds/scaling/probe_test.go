@@ -160,3 +160,44 @@ func TestNoBits(t *testing.T) {
 		t.Error("a layer of 0 bits is taken")
 	}
 }
+
+// Who has looked at a chain that Load has replaced meanwhile has seen nothing of the new one, however many layers
+// either has.
+func TestLookAtAReplacedChain(t *testing.T) {
+	m := memoryOf(t, configs.NewScaling(20, 0.2, 2, false))
+	var looks [][]*layer
+	for n := range 3 {
+		if n > 0 {
+			if err := m.chain.grow(0); err != nil {
+				t.Fatal(err)
+			}
+			m.publish()
+		}
+		looks = append(looks, *m.layers.Load())
+		if got := m.after(looks[n]); got != n {
+			t.Errorf("%d layers: after %d, want %d", n+1, got, n)
+		}
+	}
+	for n := range 4 {
+		c, err := newChain(20, 0.2, 2, false)
+		for range n {
+			if err == nil {
+				err = c.grow(0)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.replaced.layers = append(m.replaced.layers, m.chain.layers...)
+		m.chain = c
+		m.publish()
+		for _, look := range looks {
+			if got := m.after(look); got != 0 {
+				t.Errorf("%d layers in place of %d: after %d, want 0", n+1, len(look), got)
+			}
+		}
+		if held, want := m.MemoryFor(engine.More{}), c.bytes()+m.replaced.bytes(); held != want {
+			t.Errorf("%d bytes are told, want %d with those that others may still read", held, want)
+		}
+	}
+}

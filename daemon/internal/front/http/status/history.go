@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,6 @@ type history struct {
 	mu    sync.Mutex
 	of    map[*engine.Life]*ring
 	store stored
-	last  time.Time
 }
 
 // ring are the last samples of one filter.
@@ -67,7 +67,6 @@ func (s *Status) Take() {
 	h, now := &s.history, s.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last = now
 	for _, f := range filters {
 		counts := s.Tallies.Counts(f)
 		r := h.of[f.Life()]
@@ -137,10 +136,8 @@ func series(all []sample, every int) (fresh, seen []float64) {
 		seconds := sampleEvery.Seconds() * float64(end-from)
 		fresh, seen = append(fresh, float64(s.fresh)/seconds), append(seen, float64(s.seen)/seconds)
 	}
-	for i, j := 0, len(fresh)-1; i < j; i, j = i+1, j-1 {
-		fresh[i], fresh[j] = fresh[j], fresh[i]
-		seen[i], seen[j] = seen[j], seen[i]
-	}
+	slices.Reverse(fresh)
+	slices.Reverse(seen)
 	return fresh, seen
 }
 

@@ -200,7 +200,6 @@ type one struct {
 	Members []configs.Member
 	Layers  int
 	Chart   page.Chart
-	Peak    float64
 	Calls   []call
 	Archive bool
 }
