@@ -26,11 +26,11 @@ func BuildLinux(ctx context.Context) error { return repo().BuildLinux(ctx) }
 //	go tool mage release -version=v0.9.0 -key=../minisign.key
 func Release(
 	ctx context.Context,
-	version string, // the tag, as v0.9.0
+	version *string, // the tag, as v0.9.0; HEAD must have it
 	platforms *string, // comma-separated, in place of linux, darwin and windows on amd64 and arm64
 	key *string, // a file with a minisign key without a password, which signs SHA256SUMS
 ) error {
-	return repo().Release(ctx, version, valueOr(platforms, ""), valueOr(key, ""))
+	return repo().Release(ctx, valueOr(version, ""), valueOr(platforms, ""), valueOr(key, ""))
 }
 
 // Run builds and starts the filter on 127.0.0.1:8000 with its data in .run, and prints two calls to try.

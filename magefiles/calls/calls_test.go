@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,40 +19,69 @@ func targets(t *testing.T) *Targets {
 	return all
 }
 
-// Each mage call in the manuals must be one that mage accepts: its target and its flags.
-func TestTargetsOfTheManualsExist(t *testing.T) {
+// Each mage call in the manuals, the examples of settings and the help of targets must be one that mage accepts: its
+// target and its flags; and one that stands in a line or in backquotes, with all that the target wants.
+func TestCallsOfTheManualsAreAccepted(t *testing.T) {
 	t.Parallel()
 	all := targets(t)
 	named := regexp.MustCompile("`([a-z]+:[a-zA-Z]+)[` ]")
 	called := regexp.MustCompile("go tool mage ([a-zA-Z_]+(?::[a-zA-Z]+)?)([^`#\n]*)")
-	flag := regexp.MustCompile(` -([a-zA-Z]+)`)
-	for _, manual := range []string{"README.md", "docs/operations.md", "docs/sandbox.md"} {
-		text, err := os.ReadFile(filepath.Join("../..", manual))
+	whole := regexp.MustCompile("(?m)(?:^(?://\t|\\s*|\\$ |# +)(?:git tag \\S+ && )?|`)go tool mage ([a-zA-Z_][^`\n]*)")
+	flag, word := regexp.MustCompile(` -([a-zA-Z]+)`), regexp.MustCompile(`(?:[^\s"']|"[^"]*"|'[^']*')+`)
+	quoted := regexp.MustCompile(`"[^"]*"`)
+	var files []string
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "configs/*.yaml", "magefiles/*.go"} {
+		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		files = append(files, found...)
+	}
+	seen := 0
+	for _, manual := range files {
+		text, err := os.ReadFile(manual)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := named.FindAllStringSubmatch(string(text), -1)
-		for _, m := range names {
-			if _, err := all.find(m[1]); err != nil {
-				t.Errorf("%s names %s: %v", manual, m[1], err)
+		if slices.Contains([]string{"README.md", "operations.md", "sandbox.md"}, filepath.Base(manual)) { // others name keys like that
+			for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+				if _, err := all.find(m[1]); err != nil {
+					t.Errorf("%s names %s: %v", manual, m[1], err)
+				}
 			}
 		}
-		calls := called.FindAllStringSubmatch(string(text), -1)
-		for _, m := range calls {
+		for _, m := range called.FindAllStringSubmatch(string(text), -1) {
 			f, err := all.find(m[1])
 			if err != nil {
-				t.Errorf("%s: %v", manual, err)
+				if m[1] != "TARGET" {
+					t.Errorf("%s: %v", manual, err)
+				}
 				continue
 			}
-			for _, given := range flag.FindAllStringSubmatch(m[2], -1) {
+			for _, given := range flag.FindAllStringSubmatch(quoted.ReplaceAllString(m[2], ""), -1) {
 				if a, found := flagOf(f, given[1]); !found || a.Name != given[1] {
 					t.Errorf("%s calls %s with -%s, which it does not take", manual, m[1], given[1])
 				}
 			}
 		}
-		if len(names)+len(calls) == 0 {
-			t.Errorf("%s names no target", manual)
+		for _, m := range whole.FindAllStringSubmatch(string(text), -1) {
+			var words []string
+			for _, w := range word.FindAllString(m[1], -1) {
+				if w[0] == '#' || w[0] == '>' || slices.Contains([]string{"|", "&&", "&", ";", `\`}, w) {
+					break
+				}
+				words = append(words, strings.NewReplacer(`"`, "", "'", "").Replace(w))
+			}
+			if seen++; words[0] == "TARGET" {
+				continue
+			}
+			if _, _, err := all.Read(words, "go tool mage", false); err != nil {
+				t.Errorf("%s: %s: %v", manual, m[1], err)
+			}
 		}
+	}
+	if seen < 150 {
+		t.Errorf("%d whole calls were found: have the manuals another form?", seen)
 	}
 }
 
