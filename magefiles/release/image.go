@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -27,10 +28,16 @@ const nobody = 65532
 // import take. It runs as a number, writes to its volume alone, and listens on all addresses, so that it needs
 // tokens.
 func (r *release) image(p systemd.Program, goarch string, program []byte) error {
+	license, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{p.Name: program, "LICENSE": license}
 	var root bytes.Buffer
 	w := tar.NewWriter(&root)
 	for _, h := range []tar.Header{
-		{Name: p.Name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(program))},
+		{Name: p.Name, Typeflag: tar.TypeReg, Mode: 0o755},
+		{Name: "LICENSE", Typeflag: tar.TypeReg, Mode: 0o644},
 		{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777},
 		{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o755},
 		{Name: "etc/" + p.Name + "/", Typeflag: tar.TypeDir, Mode: 0o755},
@@ -38,12 +45,12 @@ func (r *release) image(p systemd.Program, goarch string, program []byte) error 
 		{Name: "var/lib/", Typeflag: tar.TypeDir, Mode: 0o755},
 		{Name: strings.TrimPrefix(p.DataDir(), "/") + "/", Typeflag: tar.TypeDir, Mode: 0o700, Uid: nobody, Gid: nobody},
 	} {
-		h.ModTime, h.Format = r.time, tar.FormatPAX
+		h.ModTime, h.Format, h.Size = r.time, tar.FormatPAX, int64(len(files[h.Name]))
 		if err := w.WriteHeader(&h); err != nil {
 			return err
 		}
 		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write(program); err != nil {
+			if _, err := w.Write(files[h.Name]); err != nil {
 				return err
 			}
 		}

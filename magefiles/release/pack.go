@@ -22,6 +22,10 @@ import (
 
 const maintainer = "urifilter <urifilter@users.noreply.github.com>"
 
+// copyright names the license, whose text Debian has; the RPM says it in its head.
+const copyright = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: %s\nSource: %s\n\n" +
+	"Files: *\nCopyright: the authors of urifilter\nLicense: Apache-2.0\n See /usr/share/common-licenses/Apache-2.0 and the file LICENSE of the source.\n"
+
 // writtenBy is what a unit says of who has written it.
 var writtenBy = regexp.MustCompile("Written by `[a-z]+\\s+(# )?service install`, which overwrites it")
 
@@ -66,18 +70,19 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	if err := r.manuals(ctx, p, goarch, program, root, add); err != nil {
 		return err
 	}
-	license, err := os.ReadFile("LICENSE")
-	if err != nil {
-		return err
-	}
 	number := strings.TrimPrefix(r.version, "v")
 	entry, err := zipped(fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * See %s/blob/%s/CHANGELOG.md.\n\n -- %s  %s\n", p.Name, number, p.Documentation, r.version, maintainer, r.time.Format(time.RFC1123Z)))
 	if err != nil {
 		return err
 	}
+	license, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return err
+	}
 	docs := "/usr/share/doc/" + p.Name + "/"
 	if err := errors.Join(
-		add("file", docs+"copyright", 0o644, license), add("file", docs+"changelog.gz", 0o644, entry),
+		add("file", docs+"copyright", 0o644, []byte(fmt.Sprintf(copyright, p.Name, p.Documentation))), add("file", docs+"changelog.gz", 0o644, entry),
+		add("license", "/usr/share/licenses/"+p.Name+"/LICENSE", 0o644, license), // of the RPM; Debian has the text
 		// The program runs on any distribution, because it is linked to nothing.
 		add("file", "/usr/share/lintian/overrides/"+p.Name, 0o644, []byte(p.Name+": statically-linked-binary [usr/bin/"+p.Name+"]\n")),
 	); err != nil {
@@ -86,7 +91,7 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	info := &nfpm.Info{
 		Name: p.Name, Arch: goarch, Platform: "linux", Version: r.version, Section: "net", Priority: "optional", License: "Apache-2.0",
 		Maintainer: maintainer, Homepage: p.Documentation, MTime: r.time,
-		Description:  fmt.Sprintf("%s: %s\nA service for fleets of web crawlers. Its manual is at %s.", p.Name, p.Does, p.Documentation),
+		Description:  fmt.Sprintf("service for web crawlers that %s\nIts manual is at\n%s", p.Does, p.Documentation),
 		Overridables: nfpm.Overridables{Contents: contents, Depends: []string{"systemd"}, RPM: nfpm.RPM{BuildHost: "localhost"}},
 	}
 	for name, to := range map[string]*string{
