@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
 	"github.com/cr-clawer/urifilter/provision/e2e"
 	"github.com/cr-clawer/urifilter/provision/e2e/programs"
 )
@@ -78,6 +80,30 @@ if ($s) { print $s "POST /api/v1/filter HTTP/1.1\r\nHost: localhost\r\nConnectio
 open F, ">", "/tmp/count"; print F $n; close F;
 if ($got !~ /"uri_list":\["u$n"\]/) { open F, ">>", "/tmp/failed"; print F "u$n: $got\n"; close F; } }`
 
+// tryImage: the image of a release, unpacked, serves with nothing but itself, as its configuration says.
+func tryImage(t *testing.T, l *e2e.Laptop, dir string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "urifilter-*-image-*.tar"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	image, err := tarball.ImageFromPath(found[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := file.Config
+	inside := "env -i " + strings.Join(c.Env, " ") + " /usr/sbin/chroot --userspec=" + c.User + " /root/image/root " + strings.Join(c.Entrypoint, " ")
+	put(t, l, "one", found[0], "/root/image.tar")
+	l.Sh(t, "one", "mkdir -p /root/image/root && cd /root/image && tar xf /root/image.tar && for layer in *.tar.gz; do tar xzf $layer -C root; done && "+
+		"root/urifilter token new --name c --scopes filter > root/etc/urifilter/tokens.yaml && systemd-run -q --unit=image "+inside+" "+strings.Join(c.Cmd, " "))
+	l.Sh(t, "one", "for i in $(seq 600); do "+strings.TrimSuffix(inside, strings.Join(c.Entrypoint, " "))+strings.Join(c.Healthcheck.Test[1:], " ")+" && exit 0; sleep 0.1; done; systemctl status image; exit 1")
+	l.Sh(t, "one", "systemctl stop image && test -d /root/image/root/var/lib/urifilter/filters")
+}
+
 // tryPackages: a package answers in under a minute, is upgraded and rolled back under calls without losing one, and
 // purged; it refuses a host that the toolkit has deployed.
 func tryPackages(t *testing.T) {
@@ -133,6 +159,8 @@ func tryPackages(t *testing.T) {
 	l.Sh(t, "one", "echo '# mine' >> /etc/urifilter/urifilter.yaml && dpkg --force-confold -i /root/next.deb && grep -q '# mine' /etc/urifilter/urifilter.yaml")
 	l.Sh(t, "one", "dpkg -r urifilter && ! systemctl is-active -q urifilter.socket && dpkg -i /root/next.deb && systemctl is-active urifilter.socket urifilter && rm /etc/urifilter/urifilter.yaml && dpkg -i /root/old.deb")
 	l.Sh(t, "one", "dpkg --purge urifilter uridownloader && test -d /var/lib/urifilter && ! test -e /etc/urifilter && ! systemctl is-active -q urifilter.socket")
+
+	tryImage(t, l, next)
 
 	l.Sh(t, "one", "mkdir -p /opt/urifilter/releases/x && ln -s releases/x /opt/urifilter/current")
 	if out := l.Sh(t, "one", "dpkg -i /root/next.deb 2>&1 && echo it was taken || :"); !strings.Contains(out, "this host is deployed by the toolkit") || strings.Contains(out, "it was taken") {
