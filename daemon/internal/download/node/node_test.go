@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+var anyConnections = regexp.MustCompile(`(?m)^uridownloader_connections [1-9]`)
+
 // Each role answers the calls that it should, and together they do what one process does.
 func TestRoles(t *testing.T) {
 	t.Parallel()
@@ -133,7 +136,8 @@ func TestRoles(t *testing.T) {
 	}
 	for _, r := range []*running{master, dispatcher, worker} {
 		r.until("/readyz", "ready\n")
-		if code, text := r.call("GET", "/metrics", ""); code != 200 || !strings.Contains(text, "uridownloader_connections 1") {
+		// How many there are is the client's affair: it dials anew while a connection is on its way back to its pool.
+		if code, text := r.call("GET", "/metrics", ""); code != 200 || !anyConnections.MatchString(text) {
 			t.Errorf("%s: %d %s", r.node.roles, code, text)
 		}
 	}
