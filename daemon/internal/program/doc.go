@@ -7,8 +7,8 @@
 //     it tells its service manager, bounded stops), logs, probe, memlimit (how much memory the
 //     process may have).
 //   - Serving: listen (sockets of its own or of systemd), connlimit (how many connections there may
-//     be), wrongport, gather, drain (no request is lost at a stop), httpserver, which puts these around
-//     a handler; access (tokens, scopes, pages of other sites), caller (who is one caller), budget (a
+//     be), wrongport, gather, drain (no request is lost at a stop), wrap (what these four have in common),
+//     httpserver, which puts them around a handler; access (tokens, scopes, pages of other sites), caller (who is one caller), budget (a
 //     bound that many calls share), problemdetail (how callers by HTTP are told what is wrong).
 //   - Pages for people: page (layout, languages, log-in, actions; each program has templates of its own).
 //   - Calling: tlsdial (TLS to servers, certificates that are renewed), secret (password files).

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 )
 
 const (
@@ -81,7 +83,7 @@ func New(opt Options, registry prometheus.Registerer) *Limiter {
 		}, []string{"limit"}),
 	}
 	if !opt.Plain {
-		m.answer = answerOf(opt.Answer)
+		m.answer = append([]byte(refusal+strconv.Itoa(len(opt.Answer))+"\r\n\r\n"), opt.Answer...)
 	}
 	for _, limit := range []string{limitAll, limitAddress} {
 		m.refused.WithLabelValues(limit) // so that a first refusal shows as a step
@@ -101,29 +103,25 @@ func (m *Limiter) Open() int {
 
 // Listener limits the connections of l; encrypted says that TLS will be put on it.
 func (m *Limiter) Listener(l net.Listener, encrypted bool) net.Listener {
-	return &listener{Listener: l, limiter: m, encrypted: encrypted}
-}
-
-type listener struct {
-	net.Listener
-	limiter   *Limiter
-	encrypted bool
-}
-
-// Accept refuses connections beyond a limit until one comes that is within it.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
+	return wrap.Listener(l, func(c net.Conn) net.Conn {
 		addr := boundBy(c.RemoteAddr())
-		limit := l.limiter.admit(addr)
-		if limit == "" {
-			return l.limiter.counted(c, addr), nil
+		if limit := m.admit(addr); limit != "" {
+			m.refuse(c, limit, encrypted)
+			return nil
 		}
-		l.limiter.refuse(c, limit, l.encrypted)
-	}
+		return &conn{wrap.Conn{Conn: c}, sync.OnceFunc(func() { m.give(addr) })}
+	})
+}
+
+// conn is a connection that is counted until it is closed.
+type conn struct {
+	wrap.Conn
+	free func()
+}
+
+func (c *conn) Close() error {
+	defer c.free()
+	return c.Conn.Close()
 }
 
 // boundBy returns the key by which the connections of a caller are counted; invalid for this machine.

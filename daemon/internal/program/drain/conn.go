@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 )
 
 // The states of a connection. Each change is one compare-and-swap, so that a connection
@@ -22,7 +24,7 @@ const (
 
 // conn is a connection that records when its requests begin and end.
 type conn struct {
-	net.Conn
+	wrap.Conn
 	d         *Drainer
 	encrypted bool // bytes read need not be a request: net/http says when one begins
 	state     atomic.Uint32
@@ -101,21 +103,6 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// NetConn returns the connection under c.
-func (c *conn) NetConn() net.Conn { return c.Conn }
-
-// ReadFrom lets the system send a file without copying it to this process.
-func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
-
-// CloseWrite ends the sending half.
-func (c *conn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	return half.CloseWrite()
 }
 
 // Close closes the connection. While draining it ends the sending half first and waits

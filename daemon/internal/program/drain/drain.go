@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 )
 
 const (
@@ -40,35 +42,17 @@ type Drainer struct {
 }
 
 // New takes over server: it wraps its Handler and uses its ConnState and ConnContext,
-// which must be nil. It must be called before the server serves.
+// which must be nil; the latter becomes [wrap.Context]. It must be called before the server serves.
 func New(server *http.Server) *Drainer {
 	d := &Drainer{server: server, next: server.Handler, conns: map[*conn]struct{}{}}
 	server.Handler = http.HandlerFunc(d.serve)
 	server.ConnState = func(c net.Conn, state http.ConnState) {
-		if c := tracked(c); c != nil {
+		if c := wrap.Find[*conn](c); c != nil {
 			c.changed(state)
 		}
 	}
-	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, connKey{}, tracked(c))
-	}
+	server.ConnContext = wrap.Context
 	return d
-}
-
-type connKey struct{}
-
-// tracked returns the connection from Listener under c, which TLS may have wrapped.
-func tracked(c net.Conn) *conn {
-	for {
-		if own, ok := c.(*conn); ok {
-			return own
-		}
-		over, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nil
-		}
-		c = over.NetConn()
-	}
 }
 
 // Listener registers l and its connections with d. The server must serve on the returned
@@ -97,7 +81,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		return nil, err
 	}
-	own := &conn{Conn: c, d: l.d, encrypted: l.encrypted}
+	own := &conn{Conn: wrap.Conn{Conn: c}, d: l.d, encrypted: l.encrypted}
 	own.since.Store(time.Now().UnixNano())
 	l.d.mu.Lock()
 	l.d.conns[own] = struct{}{}
@@ -107,7 +91,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // serve is the handler that wraps the server's own.
 func (d *Drainer) serve(w http.ResponseWriter, r *http.Request) {
-	if c, _ := r.Context().Value(connKey{}).(*conn); c != nil && !c.begin() {
+	if c := wrap.Of[*conn](r.Context()); c != nil && !c.begin() {
 		panic(http.ErrAbortHandler) // the answer can no longer be sent
 	}
 	if d.draining.Load() {

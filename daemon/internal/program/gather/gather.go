@@ -8,30 +8,23 @@ package gather
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 )
 
 // headBytes is the most that is held: the size of net/http's buffer.
 const headBytes = 4 << 10
 
 // Listener lets Of find the answers on l's connections, on which no TLS will be put.
-func Listener(l net.Listener) net.Listener { return listener{l} }
-
-type listener struct{ net.Listener }
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &conn{Conn: c}, nil
+func Listener(l net.Listener) net.Listener {
+	return wrap.Listener(l, func(c net.Conn) net.Conn { return &conn{Conn: wrap.Conn{Conn: c}} })
 }
 
 // conn is a connection whose answers are written by one goroutine at a time.
 type conn struct {
-	net.Conn
+	wrap.Conn
 	answer Answer
 }
 
@@ -44,28 +37,13 @@ type Answer struct {
 	to      net.Conn
 }
 
-type key struct{}
-
-// Context is for [http.Server.ConnContext]: in the returned context, Of finds the answers on c. c
-// is a connection of Listener, or its NetConn returns one.
-func Context(ctx context.Context, c net.Conn) context.Context {
-	for {
-		switch over := c.(type) {
-		case *conn:
-			return context.WithValue(ctx, key{}, &over.answer)
-		case interface{ NetConn() net.Conn }:
-			c = over.NetConn()
-		default:
-			return ctx
-		}
-	}
-}
-
-// Of returns the answer on the connection of a request with such a context, or nil if it cannot
-// be gathered.
+// Of returns the answer on the connection of a request, whose context must be of [wrap.Context], or nil
+// if it cannot be gathered.
 func Of(ctx context.Context) *Answer {
-	a, _ := ctx.Value(key{}).(*Answer)
-	return a
+	if c := wrap.Of[*conn](ctx); c != nil {
+		return &c.answer
+	}
+	return nil
 }
 
 // Hold keeps back the next write until another follows or Release is called.
@@ -97,7 +75,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	case len(a.held) > 0:
 		return a.writeBehind(p)
 	case a.holding && len(p) <= headBytes:
-		a.holding, a.to = false, c.Conn
+		a.holding, a.to = false, c.NetConn()
 		a.held = append(a.held, p...)
 		return len(p), nil
 	}
@@ -113,19 +91,10 @@ func (a *Answer) writeBehind(p []byte) (int, error) {
 	return max(0, int(n)-before), err
 }
 
-// CloseWrite ends the sending half.
-func (c *conn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	return half.CloseWrite()
-}
-
-// ReadFrom lets the system send a file without copying it to this process.
+// ReadFrom sends what is held before what it copies.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if err := c.answer.Release(); err != nil {
 		return 0, err
 	}
-	return io.Copy(c.Conn, r)
+	return c.Conn.ReadFrom(r)
 }

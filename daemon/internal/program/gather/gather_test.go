@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 )
 
 // taken is a connection that keeps written data, one slice per call.
@@ -46,7 +47,7 @@ func over(t *testing.T, c net.Conn) (net.Conn, *gather.Answer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := gather.Of(gather.Context(t.Context(), made))
+	a := gather.Of(wrap.Context(t.Context(), made))
 	if a == nil {
 		t.Fatal("no answer is found on the connection")
 	}
@@ -115,7 +116,7 @@ func TestFailure(t *testing.T) {
 }
 
 func TestNothingToGather(t *testing.T) {
-	a := gather.Of(gather.Context(t.Context(), &taken{}))
+	a := gather.Of(wrap.Context(t.Context(), &taken{}))
 	if a != nil {
 		t.Error("an answer on a connection that is not gathered")
 	}
@@ -146,7 +147,7 @@ func serve(t *testing.T, length int) (url string, last func() net.Conn) {
 	}))
 	inner := s.Listener
 	s.Listener = gather.Listener(tell{inner, conns})
-	s.Config.ConnContext = gather.Context
+	s.Config.ConnContext = wrap.Context
 	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL, func() net.Conn { return <-conns }

@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/wrongport"
 )
 
@@ -104,32 +105,26 @@ func (s *Server) Handle(h Handling) {
 		s.http.Protocols, s.http.Handler = wrongport.Inside(), tellTLS(h.Handler)
 	}
 	s.drain = drain.New(s.http)
-	of := s.http.ConnContext
-	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(gather.Context(of(ctx, c), c), connKey{}, c)
-	}
 	s.broken = make(chan error, len(s.listeners))
 	limiter := connlimit.New(s.connections(h), h.Registry)
 	for i, l := range s.listeners {
 		encrypted := s.opt.Certificate != nil
 		// Before any stop can be requested, as the stop would miss these otherwise.
-		l = limiter.Listener(l, encrypted)
 		if !encrypted {
-			l = gather.Listener(l)
+			l = gather.Listener(l) // first: it writes to a connection of package net
 		}
+		l = limiter.Listener(l, encrypted)
 		l = wrongport.Listener(l, encrypted, h.Redis)
 		s.listeners[i] = s.drain.Listener(l, encrypted)
 	}
 }
 
-// connKey is the key of a request's connection in its context.
-type connKey struct{}
-
 // tellTLS tells requests of the TLS below package http, which does not see it.
 func tellTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(interface{ TLS() *tls.ConnectionState }); ok && r.TLS == nil {
-			r.TLS = c.TLS()
+		if c := wrap.Of[*tls.Conn](r.Context()); c != nil && r.TLS == nil {
+			state := c.ConnectionState()
+			r.TLS = &state
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 )
 
 const (
@@ -51,14 +53,14 @@ func BadRequest(text string) []byte {
 // says so, by Encrypted. redis says where clients of Redis are served, "": nowhere. It reads
 // nothing before its user reads.
 func Listener(l net.Listener, encrypted bool, redis string) net.Listener {
-	return &listener{Listener: l, encrypted: encrypted, toRedis: toRedis(redis)}
+	return listen(l, &port{encrypted: encrypted, toRedis: toRedis(redis)})
 }
 
 // Encrypted puts TLS on the connections of l, and examines what is in it. A server of package http
 // that serves them must have the Protocols of Inside: it does not see the TLS, whose handshake is
 // done as it reads, so HTTP/2 is told by its preface.
 func Encrypted(l net.Listener, config *tls.Config, redis string) net.Listener {
-	return &listener{Listener: l, inside: config, toRedis: toRedis(redis)}
+	return listen(l, &port{inside: config, toRedis: toRedis(redis)})
 }
 
 // Inside are the protocols of a server on a listener of Encrypted.
@@ -76,37 +78,30 @@ func toRedis(at string) []byte {
 	return []byte(speaks + "; clients of Redis are served at " + at + "\r\n")
 }
 
-type listener struct {
-	net.Listener
+// port is what the connections of a listener have in common.
+type port struct {
 	encrypted bool        // TLS will be put on it
 	inside    *tls.Config // TLS is put on it; nil: not here
 	toRedis   []byte
 	teller    Teller
 }
 
-func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	own := &conn{Conn: c, under: c, l: l}
-	if l.inside != nil {
-		own.Conn = tls.Server(c, l.inside)
-	}
-	return own, nil
+func listen(l net.Listener, p *port) net.Listener {
+	return wrap.Listener(l, func(c net.Conn) net.Conn {
+		if p.inside != nil {
+			c = tls.Server(c, p.inside)
+		}
+		return &conn{Conn: wrap.Conn{Conn: c}, port: p}
+	})
 }
 
 type conn struct {
-	net.Conn          // with TLS, if it is put on here
-	under    net.Conn // without
-	l        *listener
-	begun    bool   // something was read
-	told     bool   // that this is the wrong port
-	first    []byte // of what was read, and not yet given to the reader
+	wrap.Conn // with TLS, if it is put on here
+	port      *port
+	begun     bool   // something was read
+	told      bool   // that this is the wrong port
+	first     []byte // of what was read, and not yet given to the reader
 }
-
-// NetConn returns the connection under c.
-func (c *conn) NetConn() net.Conn { return c.under }
 
 // Read is called by only one goroutine at a time, as packages tls and http guarantee.
 func (c *conn) Read(p []byte) (int, error) {
@@ -130,7 +125,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.begun = true
 	if text := c.wrong(first[:n]); text != nil {
-		c.l.teller.Tell(c, text)
+		c.port.teller.Tell(c, text)
 		c.told = true
 		return 0, errTold
 	}
@@ -143,24 +138,14 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TLS returns the state of the TLS that is put on here, after the handshake; nil: there is none. A method of the
-// name that package http looks for would have it take the connection for one of its own.
-func (c *conn) TLS() *tls.ConnectionState {
-	if t, ok := c.Conn.(*tls.Conn); ok {
-		state := t.ConnectionState()
-		return &state
-	}
-	return nil
-}
-
 // wrong returns what the caller is told whose first bytes these are; nil: they are of the protocol.
 func (c *conn) wrong(first []byte) []byte {
 	switch {
 	case first[0] == '*', inline(first): // a command of Redis; neither HTTP nor TLS begins so
-		return c.l.toRedis
-	case c.l.encrypted && isMethod(first[0]):
+		return c.port.toRedis
+	case c.port.encrypted && isMethod(first[0]):
 		return BadRequest(text)
-	case !c.l.encrypted && first[0] == handshake:
+	case !c.port.encrypted && first[0] == handshake:
 		return BadRequest(noTLS)
 	}
 	return nil
@@ -205,16 +190,4 @@ func (t *Teller) Tell(c net.Conn, text []byte) {
 		_, _ = io.Copy(io.Discard, c)
 	}
 	t.lingering.Add(-1)
-}
-
-// ReadFrom lets the system send a file without copying it to this process.
-func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
-
-// CloseWrite ends the sending half.
-func (c *conn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	return half.CloseWrite()
 }

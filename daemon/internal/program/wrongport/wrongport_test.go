@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/wrap"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 )
 
@@ -200,7 +201,7 @@ func (e *ending) Read(p []byte) (int, error) {
 func TestRequestThatComesWithItsEnd(t *testing.T) {
 	const request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 	for _, piece := range []int{1, 14, firstBytes, 4096} {
-		c := &conn{Conn: &ending{data: []byte(request)}, l: &listener{}}
+		c := &conn{Conn: wrap.Conn{Conn: &ending{data: []byte(request)}}, port: &port{}}
 		var got []byte
 		p := make([]byte, piece)
 		for {
