@@ -5,6 +5,8 @@ package daemon_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +31,9 @@ var (
 	fence        = regexp.MustCompile("^ *```([a-z]*)$")
 	notRun       = regexp.MustCompile(`^ *<!-- not run: (.+) -->$`)
 	shells       = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true}
+	programs     = map[string]bool{"python": true, "go": true, "js": true, "java": true}
+	runWith      = regexp.MustCompile(`^(?:#|//) (\S+); run it with: (.+)\n`)
+	printed      = regexp.MustCompile(`(?m)(?:#|//) prints (.+)$`)
 	shellCommand = regexp.MustCompile(`(?m)^ *(dist/|sudo )?(urifilter|uridownloader|curl|go tool mage|go test|redis-cli) `)
 )
 
@@ -59,7 +64,8 @@ func blocksOf(text string) (all []block, indented []int) {
 }
 
 // TestBlocksOfTheDocs runs every block of commands in README.md and docs/ as a reader would who pastes it: in the order
-// of the page, on a machine that has the two programs, their daemons, and lists of URIs of their own. A block that cannot be run
+// of the page, on a machine that has the two programs, their daemons, and lists of URIs of their own. On the pages that people
+// begin with it also runs the programs: their first line names the file and the command. A block that cannot be run
 // so says why, in a line such as <!-- not run: it sets up your servers --> before it.
 func TestBlocksOfTheDocs(t *testing.T) {
 	t.Parallel()
@@ -71,11 +77,15 @@ func TestBlocksOfTheDocs(t *testing.T) {
 	}
 	ran := 0
 	for _, page := range append(pages, "../README.md") {
+		if strings.HasSuffix(page, ".zh.md") {
+			continue // its blocks are those in English: TestLanguagesSayTheSame
+		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(page, "../")
+		first := strings.HasPrefix(name, "README") || strings.HasPrefix(name, "docs/quickstart")
 		all, indented := blocksOf(string(text))
 		for _, line := range indented {
 			t.Errorf("%s:%d: a command that is not in a block of ```sh", name, line)
@@ -85,7 +95,10 @@ func TestBlocksOfTheDocs(t *testing.T) {
 			switch {
 			case b.language == "" && shellCommand.MatchString(b.text):
 				t.Errorf("%s:%d: a block of commands without a language: want ```sh", name, b.line)
-			case shells[b.language] && b.notRun == "":
+			case b.notRun != "":
+			case first && programs[b.language] && !runWith.MatchString(b.text):
+				t.Errorf("%s:%d: a program whose first line does not say \"seen.py; run it with: python3 seen.py\"", name, b.line)
+			case shells[b.language], first && programs[b.language]:
 				run = append(run, b)
 			}
 		}
@@ -124,7 +137,17 @@ func runBlocks(t *testing.T, bin, page string, blocks []block) {
 			t.Fatal(err)
 		}
 	}
-	env := append(os.Environ(), "HOME="+dir, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "URIFILTER_TOKEN=")
+	repository, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	caches := strings.Fields(goCommand(t, "..", nil, "env", "GOCACHE", "GOMODCACHE"))
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<a href="/page/2/">next</a> <a href="/">top</a>`))
+	}))
+	t.Cleanup(site.Close)
+	env := append(os.Environ(), "GOCACHE="+caches[0], "GOMODCACHE="+caches[1], "PYTHONPATH="+filepath.Join(repository, "python", "src"), "PYTHONDONTWRITEBYTECODE=1", "HOME="+dir, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "URIFILTER_TOKEN=")
 	resp := ""
 	start := func(program string) (addr string) {
 		p := &testserver.Process{}
@@ -146,7 +169,16 @@ func runBlocks(t *testing.T, bin, page string, blocks []block) {
 	env = append(env, "URIFILTER_URL=http://"+filter, "URIDOWNLOADER_URL=http://"+downloader)
 	_, respPort, _ := strings.Cut(resp, ":")
 	for _, b := range blocks {
-		text := strings.NewReplacer("127.0.0.1:8000", filter, "127.0.0.1:8001", downloader, "redis-cli -p 6380", "redis-cli -e -p "+respPort).Replace(b.text)
+		text := strings.NewReplacer("127.0.0.1:8000", filter, "127.0.0.1:8001", downloader, "redis-cli -p 6380", "redis-cli -e -p "+respPort,
+			"https://quotes.toscrape.com", site.URL).Replace(b.text)
+		if found := runWith.FindStringSubmatch(text); programs[b.language] && found != nil {
+			if err := os.WriteFile(filepath.Join(dir, found[1]), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if text = found[2]; b.language == "go" { // with the client of this tree
+				text = strings.Replace(text, "go run ", "go -C '"+repository+"' run -trimpath '"+dir+"'/", 1)
+			}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		cmd := exec.CommandContext(ctx, "bash", "-eo", "pipefail", "-c", text)
 		cmd.Dir, cmd.Env = dir, env
@@ -154,6 +186,11 @@ func runBlocks(t *testing.T, bin, page string, blocks []block) {
 		cancel()
 		if err != nil {
 			t.Errorf("%s:%d: %v\n%s\n%s\nhint: mend it, or say before it why a reader cannot run it as it stands: <!-- not run: ... -->", page, b.line, err, text, out)
+		}
+		for _, m := range printed.FindAllStringSubmatch(b.text, -1) {
+			if !strings.Contains("\n"+string(out), "\n"+m[1]+"\n") {
+				t.Errorf("%s:%d: it does not print %s\n%s", page, b.line, m[1], out)
+			}
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,27 +58,6 @@ func TestResultsAreOfTheParts(t *testing.T) {
 		}
 		if samples, err := os.ReadFile(filepath.Join(docs, report.Measured, m.Name+".txt")); err != nil || bytes.Count(samples, []byte("\nBenchmark")) < 2 {
 			t.Errorf("samples of %s: %d bytes, %v", m.Name, len(samples), err)
-		}
-	}
-}
-
-var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-
-func TestLinksOfMeasurements(t *testing.T) {
-	t.Parallel()
-	for _, page := range []string{"performance.md", "laboratory.md"} {
-		text, err := os.ReadFile(filepath.Join(docs, page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := link.FindAllSubmatch(text, -1)
-		if len(found) == 0 {
-			t.Errorf("%s has no links", page)
-		}
-		for _, m := range found {
-			if _, err := os.Stat(filepath.Join(docs, filepath.FromSlash(string(m[1])))); err != nil {
-				t.Errorf("%s: %v", page, err)
-			}
 		}
 	}
 }
