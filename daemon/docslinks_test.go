@@ -13,7 +13,7 @@ import (
 
 var (
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	namedPage    = regexp.MustCompile(`docs/[a-z][a-z0-9.]*\.md(#[a-z0-9-]+)?`)
+	namedPage    = regexp.MustCompile(`docs/(?:measured/)?[a-z][a-z0-9.]*\.md(#[a-z0-9-]+)?`)
 	heading      = regexp.MustCompile(`^(#+) (.+)$`)
 	numbered     = regexp.MustCompile(`-[0-9]+$`)
 )

@@ -24,7 +24,7 @@ var (
 )
 
 // Render returns the files of a docs folder as the results in its subfolder Measured require them:
-// each *.md file with its tables between
+// each *.md file, there and in Measured, with its tables between
 //
 //	<!-- bench:ID -->
 //	<!-- /bench -->
@@ -49,9 +49,13 @@ func Render(docs string, tables, charts []string) (map[string][]byte, error) {
 			}
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
-	if err != nil {
-		return nil, err
+	var pages []string
+	for _, folder := range []string{"", Measured} {
+		found, err := filepath.Glob(filepath.Join(docs, folder, "*.md"))
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, found...)
 	}
 	var shown, linked []string
 	for _, page := range pages {
@@ -70,7 +74,7 @@ func Render(docs string, tables, charts []string) (map[string][]byte, error) {
 			linked = append(linked, strings.TrimSuffix(string(m[1]), ".svg"))
 		}
 		if len(found) > 0 {
-			files[filepath.Base(page)] = marked.ReplaceAllFunc(text, func(all []byte) []byte {
+			files[strings.TrimPrefix(page, docs+string(filepath.Separator))] = marked.ReplaceAllFunc(text, func(all []byte) []byte {
 				id := string(marked.FindSubmatch(all)[1])
 				if body, ok := bodies[id]; ok {
 					return fmt.Appendf(nil, "<!-- bench:%s -->\n%s<!-- /bench -->", id, body)

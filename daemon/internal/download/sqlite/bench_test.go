@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// BenchmarkTasks measures the figures of docs/downloader.md for this store, on the real clock
+// BenchmarkTasks measures the figures of docs/measured/downloads.md for this store, on the real clock
 // and disk: tasks are added in calls of 100,000, 7,000 are handed out, and 64 workers lease ten
 // at once and finish each separately with a page of 10,000 bytes, up to 20,000 tasks. The store
 // is in the folder URIDOWNLOADER_BENCH_DIR, by default in a temporary one.
