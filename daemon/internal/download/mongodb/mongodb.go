@@ -4,7 +4,7 @@
 // There are no transactions: whatever must happen together is one update of one document. The
 // document of a task is the single source of truth. Its log, data and body are written before the
 // task ends, under a unique mark, and count once the task names that mark. Unnamed ones are never
-// read, and sweeps remove them. docs/downloader.md has the collections and the steps.
+// read, and sweeps remove them. docs/downloadstores.md has the collections and the steps.
 package mongodb
 
 import (

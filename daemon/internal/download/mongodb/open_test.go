@@ -181,7 +181,7 @@ func TestServerClock(t *testing.T) {
 	}
 }
 
-// TestCommandsOfATask checks what docs/downloader.md says about the calls of the server.
+// TestCommandsOfATask checks what docs/downloadstores.md says about the calls of the server.
 func TestCommandsOfATask(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
