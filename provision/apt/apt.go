@@ -75,20 +75,12 @@ func command(args ...string) []string {
 	return append(words, args...)
 }
 
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = host.Quote(w)
-	}
-	return strings.Join(quoted, " ")
-}
-
 // aptGet runs apt-get to its end, waiting for locks. Its error says what to do.
 func (s *System) aptGet(ctx context.Context, h host.Host, args ...string) (string, error) {
 	if err := s.boot(ctx, h); err != nil {
 		return "", err
 	}
-	script := fmt.Sprintf(detached, quoteAll(command(args...)))
+	script := fmt.Sprintf(detached, host.Words(command(args...)...))
 	begun := time.Now()
 	for {
 		// The script is not shown: apt's own message says more.
@@ -200,15 +192,7 @@ func complaints(text string) error {
 		}
 	}
 	if len(lines) == 0 {
-		lines = []string{lastLine(text)}
+		lines = []string{host.LastLine(text)}
 	}
 	return fmt.Errorf("%s", strings.Join(lines[:min(3, len(lines))], "; "))
-}
-
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return "it wrote nothing"
-	}
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -74,7 +74,7 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 		}
 	}
 	step.Say(ctx, "apt: downloading %s and what they need", strings.Join(packages, ", "))
-	out, err := h.Run(ctx, host.Command{Script: fmt.Sprintf(gather, staging, quoteAll(packages)), Root: true, OK: []int{100}})
+	out, err := h.Run(ctx, host.Command{Script: fmt.Sprintf(gather, staging, host.Words(packages...)), Root: true, OK: []int{100}})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package apt
 import (
 	"regexp"
 	"strings"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 // known lists faults with a known next step.
@@ -41,7 +43,7 @@ func explain(text string) error {
 		lines = append(lines, strings.TrimSpace(m[1]))
 	}
 	if len(lines) == 0 {
-		lines = []string{lastLine(text)}
+		lines = []string{host.LastLine(text)}
 	}
 	return &fault{"apt-get: " + strings.Join(lines[:min(3, len(lines))], "; "), hintOf(text, "/var/log/apt/term.log on the host has the whole")}
 }

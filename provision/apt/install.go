@@ -14,7 +14,7 @@ import (
 // Installed returns the version of each package that is installed, and omits the others.
 func Installed(ctx context.Context, h host.Host, packages ...string) (map[string]string, error) {
 	script := `command -v dpkg-query >/dev/null || { echo "no dpkg" >&2; exit 3; }
-dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' ` + quoteAll(packages) + ` 2>/dev/null || :`
+dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' ` + host.Words(packages...) + ` 2>/dev/null || :`
 	out, err := h.Run(ctx, host.Command{Script: script, Look: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for packages: %w", err)
@@ -88,7 +88,7 @@ func Hold(name string, packages ...string) step.Wish {
 			if err != nil || len(loose) == 0 {
 				return err
 			}
-			_, err = h.Run(ctx, host.Command{Script: "apt-mark hold " + quoteAll(loose), Root: true})
+			_, err = h.Run(ctx, host.Command{Script: "apt-mark hold " + host.Words(loose...), Root: true})
 			return err
 		}}, nil
 	})

@@ -130,7 +130,7 @@ func upload(ctx context.Context, h host.Host, debs []deb) error {
 		for name := range there {
 			old = append(old, staging+"/"+name)
 		}
-		if _, err := h.Run(ctx, host.Command{Script: "rm -f -- " + quoteAll(old), Root: true}); err != nil {
+		if _, err := h.Run(ctx, host.Command{Script: "rm -f -- " + host.Words(old...), Root: true}); err != nil {
 			return fmt.Errorf("bundle: %w", err)
 		}
 	}

@@ -166,7 +166,7 @@ func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key
 		// A broken entry makes every apt-get on the host fail.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_, undoErr := h.Run(undo, host.Command{Script: "rm -f " + quoteAll([]string{source.Path, key.Path}), Root: true})
+		_, undoErr := h.Run(undo, host.Command{Script: "rm -f " + host.Words(source.Path, key.Path), Root: true})
 		return errors.Join(fmt.Errorf("repository %s: %w", r.URL, err), undoErr)
 	}
 	return nil

@@ -83,12 +83,8 @@ type Latency struct {
 // the program gets a SIGHUP and then a SIGTERM, on which it drops the filter that it made; the
 // SIGHUP alone would end it before.
 func (c CLI) command(url string, l Load) host.Command {
-	var words strings.Builder
-	for _, a := range l.args() {
-		words.WriteString(" " + host.Quote(a))
-	}
-	script := fmt.Sprintf("trap '' HUP\ncd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bench load --server %[4]s%[5]s",
-		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), host.Quote(url), words.String())
+	script := fmt.Sprintf("trap '' HUP\ncd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bench load --server %[4]s %[5]s",
+		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), host.Quote(url), host.Words(l.args()...))
 	return host.Command{Script: script, User: c.User}
 }
 

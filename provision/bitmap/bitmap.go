@@ -34,13 +34,9 @@ type CLI struct {
 // command runs `NAME bitmap ARGS`. The token goes from its file into an environment variable of the
 // program: no argument contains it.
 func (c CLI) command(args ...string) host.Command {
-	words := make([]string, len(args))
-	for i, a := range args {
-		words[i] = host.Quote(a)
-	}
 	// The working directory must be readable for the user, whoever logged in.
 	script := fmt.Sprintf("cd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bitmap %[4]s --config %[5]s",
-		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), strings.Join(words, " "), host.Quote(c.Config))
+		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), host.Words(args...), host.Quote(c.Config))
 	return host.Command{Script: script, User: c.User}
 }
 

@@ -147,11 +147,11 @@ func (o Options) folders() step.Wish {
 
 // look examines the paths of folders with one command: one line each, empty if nothing exists there.
 func look(ctx context.Context, h host.Host, all []folder) ([]string, error) {
-	script := "for f in"
+	var paths []string
 	for _, f := range all {
-		script += " " + host.Quote(f.path)
+		paths = append(paths, f.path)
 	}
-	script += `; do if [ -e "$f" ]; then stat -Lc '%F|%a|%U|%G' "$f" || exit; else echo; fi; done`
+	script := "for f in " + host.Words(paths...) + `; do if [ -e "$f" ]; then stat -Lc '%F|%a|%U|%G' "$f" || exit; else echo; fi; done`
 	out, err := h.Run(ctx, host.Command{Script: script, Look: true, Root: true})
 	if err != nil {
 		return nil, err

@@ -10,19 +10,14 @@ import (
 // ReadFiles is ReadFile for several files by one command, to save a sudo for each. The map
 // lacks files that do not exist.
 func ReadFiles(ctx context.Context, h Host, names ...string) (map[string]File, error) {
-	var script strings.Builder
-	script.WriteString("set -- ")
-	for _, name := range names {
-		script.WriteString(Quote(name) + " ")
-	}
-	fmt.Fprintf(&script, `
+	script := fmt.Sprintf(`set -- %s
 for p; do
 	[ -e "$p" ] || { echo; echo; continue; }
 	stat -Lc '%%F|%%s|%%a|%%U|%%G' "$p" || exit
 	[ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && base64 -w0 <"$p"
 	echo
-done`, largestFile)
-	out, err := h.Run(ctx, Command{Script: script.String(), Root: true, Secret: true, Look: true})
+done`, Words(names...), largestFile)
+	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, Look: true})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
 	}

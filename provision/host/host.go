@@ -74,18 +74,11 @@ type CommandError struct {
 
 // Error is short: the exit code and the last line of output. All of it is in Output.
 func (e *CommandError) Error() string {
-	last := lastLine(e.Output.Stderr)
-	if last == "" {
-		last = lastLine(e.Output.Stdout)
-	}
-	if last == "" {
-		last = "it wrote nothing"
-	}
 	what := "command"
 	if e.Script != "" {
 		what = e.Script
 	}
-	return fmt.Sprintf("%s: exit code %d: %s", what, e.Output.Code, last)
+	return fmt.Sprintf("%s: exit code %d: %s", what, e.Output.Code, LastLine(e.Output.Stderr, e.Output.Stdout))
 }
 
 // ConnectionError is a connection that died or could not be made.
@@ -99,9 +92,14 @@ func (e *ConnectionError) Error() string { return fmt.Sprintf("connection to %s:
 // Unwrap returns the cause.
 func (e *ConnectionError) Unwrap() error { return e.Err }
 
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+// LastLine returns the last line of the first text that has one, or words for people that say that there is none.
+func LastLine(texts ...string) string {
+	for _, text := range texts {
+		if text = strings.TrimSpace(text); text != "" {
+			return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+		}
+	}
+	return "it wrote nothing"
 }
 
 // Quote quotes any text without NUL as one word of sh.
@@ -111,4 +109,13 @@ func Quote(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Words is a command line of words, each quoted where that is needed.
+func Words(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = Quote(w)
+	}
+	return strings.Join(quoted, " ")
 }

@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 )
@@ -37,6 +39,29 @@ func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 		}
 	}
 	return u, nil
+}
+
+// PutUnits writes files of units, such as drop-ins, with their folders; it removes those whose content is "". Then
+// systemd reads them.
+func PutUnits(ctx context.Context, h Host, files ...File) error {
+	var failed []error
+	for _, f := range files {
+		dir := path.Dir(f.Path)
+		script := "mkdir -p " + Quote(dir)
+		if f.Content == "" {
+			script = "rm -f " + Quote(f.Path)
+			if strings.HasSuffix(dir, ".d") {
+				script += " && { rmdir " + Quote(dir) + " 2>/dev/null || :; }"
+			}
+		}
+		_, err := h.Run(ctx, Command{Script: script, Root: true})
+		if err == nil && f.Content != "" {
+			err = WriteFile(ctx, h, f)
+		}
+		failed = append(failed, err)
+	}
+	_, err := h.Run(ctx, Command{Script: "systemctl daemon-reload", Root: true})
+	return errors.Join(append(failed, err)...)
 }
 
 // Systemctl runs systemctl verb unit. An error has the end of the unit's log: of

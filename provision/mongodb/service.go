@@ -3,7 +3,6 @@ package mongodb
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -101,13 +100,7 @@ RestartSec=3s
 			return nil, err
 		}
 		return &step.Change{Summary: "listen on " + s.Address(true, ""), Diff: diff.Unified(wish.Path, now.Content, wish.Content), Apply: func(ctx context.Context) error {
-			if _, err := h.Run(ctx, host.Command{Script: "mkdir -p " + host.Quote(path.Dir(wish.Path)), Root: true}); err != nil {
-				return err
-			}
-			if err := host.WriteFile(ctx, h, wish); err != nil {
-				return err
-			}
-			if _, err := h.Run(ctx, host.Command{Script: "systemctl daemon-reload", Root: true}); err != nil {
+			if err := host.PutUnits(ctx, h, wish); err != nil {
 				return err
 			}
 			if st, err := s.state(ctx, h); err != nil || !st.Active {

@@ -146,26 +146,10 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 			}
 		}
 	}
-	return s.writeDropIn(ctx, h, dropIn, st.dropIn)
-}
-
-func (s *Server) writeDropIn(ctx context.Context, h host.Host, wish, now host.File) error {
-	if wish.Content == now.Content {
+	if dropIn.Content == st.dropIn.Content {
 		return nil
 	}
-	dir := host.Quote(wish.Path[:strings.LastIndexByte(wish.Path, '/')])
-	script := fmt.Sprintf("rm -f %s; rmdir %s 2>/dev/null; systemctl daemon-reload", host.Quote(wish.Path), dir)
-	if wish.Content != "" {
-		if _, err := h.Run(ctx, host.Command{Script: "mkdir -p " + dir, Root: true}); err != nil {
-			return err
-		}
-		if err := host.WriteFile(ctx, h, wish); err != nil {
-			return err
-		}
-		script = "systemctl daemon-reload"
-	}
-	_, err := h.Run(ctx, host.Command{Script: script, Root: true})
-	return err
+	return host.PutUnits(ctx, h, dropIn)
 }
 
 // apply sets the running server up. The password comes first, the addresses come last: the

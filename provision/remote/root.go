@@ -159,13 +159,13 @@ func (c *Conn) sudoError(said string, tried bool) error {
 	user := c.link.Target().User()
 	switch {
 	case needsTTY(said):
-		return fmt.Errorf("%s: sudo wants a terminal: %s\nhint: in a file of /etc/sudoers.d on the host: Defaults:%s !requiretty", c.Name(), lastOf(said), user)
+		return fmt.Errorf("%s: sudo wants a terminal: %s\nhint: in a file of /etc/sudoers.d on the host: Defaults:%s !requiretty", c.Name(), host.LastLine(said), user)
 	case strings.Contains(said, "not in the sudoers") || strings.Contains(said, "not allowed to"):
-		return fmt.Errorf("%s: %s may not become root: %s\nhint: add %[2]s to the group sudo on the host, or log in as root", c.Name(), user, lastOf(said))
+		return fmt.Errorf("%s: %s may not become root: %s\nhint: add %[2]s to the group sudo on the host, or log in as root", c.Name(), user, host.LastLine(said))
 	case tried:
-		err := fmt.Errorf("%s: sudo did not take the password of %s, which was tried once and is not tried again: %s", c.Name(), user, lastOf(said))
+		err := fmt.Errorf("%s: sudo did not take the password of %s, which was tried once and is not tried again: %s", c.Name(), user, host.LastLine(said))
 		c.dialer.RefuseSudoPassword(c.link.Target(), c.Name())
 		return fmt.Errorf("%w\nhint: set %s to the right one, or run it on a terminal to be asked", err, c.link.Target().SudoEnv())
 	}
-	return fmt.Errorf("%s: sudo: %s\nhint: see what this says on the host, as %s: sudo -n true", c.Name(), lastOf(said), user)
+	return fmt.Errorf("%s: sudo: %s\nhint: see what this says on the host, as %s: sudo -n true", c.Name(), host.LastLine(said), user)
 }

@@ -297,17 +297,8 @@ func (r *running) notBegun(code int) error {
 		return r.conn.sudoError(said, r.as.password != "")
 	}
 	if r.as.user != "" {
-		return fmt.Errorf("%s: run as %s: exit code %d: %s", r.conn.Name(), r.as.user, code, lastOf(said))
+		return fmt.Errorf("%s: run as %s: exit code %d: %s", r.conn.Name(), r.as.user, code, host.LastLine(said))
 	}
 	return fmt.Errorf("%s: the login %s runs no commands: exit code %d: %s\nhint: see what this says: %s",
-		r.conn.Name(), r.conn.Target(), code, lastOf(said), r.conn.link.Target().Call("true"))
-}
-
-// lastOf returns the last line of a text.
-func lastOf(text string) string {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return "it wrote nothing"
-	}
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+		r.conn.Name(), r.conn.Target(), code, host.LastLine(said), r.conn.link.Target().Call("true"))
 }

@@ -98,7 +98,7 @@ for f in "$d" "$t"; do LC_ALL=C df -Pk "$f" | tail -n 1; done`,
 	if err != nil {
 		var bad *host.CommandError
 		if errors.As(err, &bad) {
-			return errors.New(lastOf(bad.Output.Stderr))
+			return errors.New(host.LastLine(bad.Output.Stderr))
 		}
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *stage) place(ctx context.Context) error {
 	_, err := s.Run(ctx, host.Command{Script: s.placeScript(), Root: true})
 	var bad *host.CommandError
 	if errors.As(err, &bad) {
-		return errors.New(lastOf(bad.Output.Stderr))
+		return errors.New(host.LastLine(bad.Output.Stderr))
 	}
 	return err
 }

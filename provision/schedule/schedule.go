@@ -138,11 +138,7 @@ func removal(name string, after string, paths ...string) step.Wish {
 			return nil, nil
 		}
 		return &step.Change{Summary: "remove " + strings.Join(there, ", "), Apply: func(ctx context.Context) error {
-			var words []string
-			for _, p := range there {
-				words = append(words, host.Quote(p))
-			}
-			_, err := h.Run(ctx, host.Command{Script: "rm -f " + strings.Join(words, " ") + " && { " + after + "; }", Root: true})
+			_, err := h.Run(ctx, host.Command{Script: "rm -f " + host.Words(there...) + " && { " + after + "; }", Root: true})
 			return err
 		}}, nil
 	})

@@ -57,18 +57,7 @@ func (s *Schedule) dropIns() step.Wish {
 			return nil, nil
 		}
 		c.Summary = "write " + strings.Join(names, ", ")
-		c.Apply = func(ctx context.Context) error {
-			for _, f := range differ {
-				if _, err := h.Run(ctx, host.Command{Script: "mkdir -p " + host.Quote(path.Dir(f.Path)), Root: true}); err != nil {
-					return err
-				}
-				if err := host.WriteFile(ctx, h, f); err != nil {
-					return err
-				}
-			}
-			_, err := h.Run(ctx, host.Command{Script: "systemctl daemon-reload", Root: true})
-			return err
-		}
+		c.Apply = func(ctx context.Context) error { return host.PutUnits(ctx, h, differ...) }
 		return c, nil
 	})
 }
@@ -92,11 +81,8 @@ func (s *Schedule) timer() step.Wish {
 // register has the program install the timer's units, which it does only on request, and
 // start the timer. From then on the program keeps them up to date with its other units.
 func (s *Schedule) register(ctx context.Context, h host.Host) error {
-	words := []string{s.Binary, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group}
-	for i, w := range words {
-		words[i] = host.Quote(w)
-	}
-	out, err := h.Run(ctx, host.Command{Script: strings.Join(words, " "), Root: true, OK: []int{noProgram}, Look: true})
+	script := host.Words(s.Binary, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group)
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{noProgram}, Look: true})
 	if err == nil && out.Code == noProgram {
 		return fmt.Errorf("%s does not exist\nhint: go tool mage deploy", s.Binary)
 	}

@@ -54,8 +54,8 @@ func (u *Units) limits() step.Undoer {
 	if u.OpenFiles != 0 {
 		lines = append(lines, fmt.Sprintf("LimitNOFILE=%d", u.OpenFiles))
 	}
-	l := &limits{Named: "service: limits", wish: host.File{Path: limitsPath(u.Program), Mode: 0o644}, wanted: lines != nil}
-	if l.wanted {
+	l := &limits{Named: "service: limits", wish: host.File{Path: limitsPath(u.Program), Mode: 0o644}}
+	if lines != nil {
 		l.wish.Content = "# " + host.Written + " from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
 	}
 	return l
@@ -64,23 +64,22 @@ func (u *Units) limits() step.Undoer {
 // limits is the step for the toolkit's drop-in.
 type limits struct {
 	step.Named
-	wish   host.File
-	wanted bool // false: there must be none
+	wish host.File // without content: there must be none
 
-	begun, there bool // a change has begun; a file existed before
-	before       host.File
+	begun  bool // a change has begun
+	before host.File
 }
 
 func (l *limits) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	now, there, err := host.ReadFile(ctx, h, l.wish.Path)
-	if err != nil || there == l.wanted && (!there || l.wish.Same(now)) {
+	now, _, err := host.ReadFile(ctx, h, l.wish.Path)
+	if err != nil || l.wish.Same(now) || l.wish.Content == "" && now.Content == "" {
 		return nil, err
 	}
 	return &step.Change{
 		Summary: "write " + l.wish.Path, Diff: diff.Unified(l.wish.Path, now.Content, l.wish.Content),
 		Apply: func(ctx context.Context) error {
-			l.begun, l.there, l.before = true, there, now
-			return putUnit(ctx, h, l.wish, l.wanted)
+			l.begun, l.before = true, now
+			return host.PutUnits(ctx, h, l.wish)
 		},
 	}, nil
 }
@@ -90,24 +89,7 @@ func (l *limits) Undo(ctx context.Context, h host.Host, _ error) (string, error)
 		return "", nil
 	}
 	l.before.Path = l.wish.Path
-	return "limits are as they were before", putUnit(ctx, h, l.before, l.there)
-}
-
-// putUnit writes a unit's file, or removes it, and has systemd reload its units.
-func putUnit(ctx context.Context, h host.Host, f host.File, there bool) error {
-	script := "rm -f " + host.Quote(f.Path) + " && systemctl daemon-reload"
-	if there {
-		dir := f.Path[:strings.LastIndexByte(f.Path, '/')]
-		if _, err := h.Run(ctx, host.Command{Root: true, Script: "mkdir -p " + host.Quote(dir)}); err != nil {
-			return err
-		}
-		if err := host.WriteFile(ctx, h, f); err != nil {
-			return err
-		}
-		script = "systemctl daemon-reload"
-	}
-	_, err := h.Run(ctx, host.Command{Root: true, Script: script})
-	return err
+	return "limits are as they were before", host.PutUnits(ctx, h, l.before)
 }
 
 // install is the step in which the program registers itself.
@@ -152,10 +134,7 @@ func (u *Units) command(more ...string) string {
 	if commands := u.Program.Commands(); len(commands) > 1 {
 		words = append(words, "--run", cmp.Or(u.Run, commands[0]))
 	}
-	for i, w := range words {
-		words[i] = host.Quote(w)
-	}
-	return strings.Join(words, " ")
+	return host.Words(words...)
 }
 
 // said reduces an error to the program's own words, if there are any.
@@ -238,12 +217,11 @@ func (s state) restore(ctx context.Context, h host.Host, p systemd.Program) (str
 		_, err := h.Run(ctx, host.Command{Root: true, Script: Stopping(p) + "\nsystemctl disable --quiet " + p.Service() + " " + p.Socket() + " 2>/dev/null || :"})
 		failed = append(failed, err)
 	}
+	var files []host.File
 	for _, name := range unitNames(p) {
-		f, there := s[name]
-		if !there {
-			f.Path = systemd.Dir + "/" + name
-		}
-		failed = append(failed, putUnit(ctx, h, f, there))
+		f := s[name]
+		f.Path = systemd.Dir + "/" + name
+		files = append(files, f)
 	}
-	return "the units are as they were before", errors.Join(failed...)
+	return "the units are as they were before", errors.Join(append(failed, host.PutUnits(ctx, h, files...))...)
 }

@@ -153,11 +153,7 @@ func (h onHost) ask(ctx context.Context, filter, item string, remember bool) (bo
 }
 
 func (h onHost) run(ctx context.Context, input string, args ...string) (host.Output, error) {
-	words := []string{host.Quote(h.path)}
-	for _, a := range args {
-		words = append(words, host.Quote(a))
-	}
-	script := "read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec " + strings.Join(words, " ")
+	script := "read -r URIFILTER_TOKEN; export URIFILTER_TOKEN\nexec " + host.Quote(h.path) + " " + host.Words(args...)
 	return h.Run(ctx, host.Command{Script: script, Stdin: bytes.NewReader([]byte(h.token + "\n" + input)), Watch: args[0] == "check"})
 }
 
