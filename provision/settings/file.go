@@ -2,49 +2,95 @@ package settings
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
 )
 
-// state is a file as it is on a host.
-type state struct {
-	host.File
-	there bool
+// edit is a file of which the toolkit manages some parts, as it should be and as it is on a host.
+type edit struct {
+	file, managed         host.File // managed lists those parts, one a line
+	before, managedBefore host.File // without a path: there is none
+	missing               error     // why file cannot be written yet; nil: it can
 }
 
-// read queries the states of several files at once; the result is by path.
-func read(ctx context.Context, h host.Host, paths ...string) (map[string]state, error) {
-	files, err := host.ReadFiles(ctx, h, paths...)
-	if err != nil {
+// editing is the step for such a file.
+type editing struct {
+	step.Named
+	files *Files
+	// want returns the edit; one of a file without a path: nothing is to be done.
+	want func(ctx context.Context, h host.Host) (edit, error)
+	did  *edit // what has begun to be written; nil: nothing
+}
+
+func (s *editing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
+	e, err := s.want(ctx, h)
+	if err != nil || e.file.Path == "" {
 		return nil, err
 	}
-	states := map[string]state{}
-	for _, path := range paths {
-		file, there := files[path]
-		states[path] = state{file, there}
+	if e.missing == nil && e.before.Path != "" && e.file.Same(e.before) && e.managed.Content == e.managedBefore.Content {
+		return nil, nil
 	}
-	return states, nil
+	return &step.Change{
+		Summary: "write " + e.file.Path,
+		Diff:    diff.Masked(e.file.Path, e.before.Content, e.file.Content),
+		Apply: func(ctx context.Context) error {
+			if e.missing != nil {
+				return e.missing
+			}
+			s.did = &e
+			return explain(e.replace(ctx, h), s.files)
+		},
+	}, nil
 }
 
-// backup keeps a copy of the file beside it, with its mode and owner.
-func backup(ctx context.Context, h host.Host, s state) error {
-	if !s.there {
+func (s *editing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	if s.did == nil {
+		return "", nil
+	}
+	err := errors.Join(restore(ctx, h, s.did.file.Path, s.did.before), restore(ctx, h, s.did.managed.Path, s.did.managedBefore))
+	return s.did.file.Path + " is as it was before", err
+}
+
+// replace writes the file, and keeps a copy of the old one beside it. If it is interrupted at any point, no part that
+// the toolkit manages is mistaken for somebody else's.
+func (e edit) replace(ctx context.Context, h host.Host) error {
+	if e.before.Path != "" {
+		if _, err := h.Run(ctx, host.Command{Root: true, Script: fmt.Sprintf("cp -p %s %s", host.Quote(e.before.Path), host.Quote(e.before.Path+".bak"))}); err != nil {
+			return err
+		}
+	}
+	both := e.managed
+	both.Content = merged(e.managedBefore.Content, e.managed.Content)
+	for _, f := range []host.File{both, e.file, e.managed} {
+		if err := host.WriteFile(ctx, h, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merged returns the words of both texts, one per line.
+func merged(a, b string) string {
+	words := append(strings.Fields(a), strings.Fields(b)...)
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), "\n") + "\n"
+}
+
+// restore brings a file back to what it was. It does not write an unchanged file again, so that
+// a host on which nothing could be written in the first place does not fail twice.
+func restore(ctx context.Context, h host.Host, path string, before host.File) error {
+	if before.Path == "" {
+		_, err := h.Run(ctx, host.Command{Root: true, Script: "rm -f " + host.Quote(path)})
+		return err
+	}
+	if now, there, err := host.ReadFile(ctx, h, path); err == nil && there && before.Same(now) {
 		return nil
 	}
-	_, err := h.Run(ctx, host.Command{Root: true, Script: fmt.Sprintf("cp -p %s %s", host.Quote(s.Path), host.Quote(s.Path+".bak"))})
-	return err
-}
-
-// restore brings a file back to a state. It does not write an unchanged file again, so that
-// a host on which nothing could be written in the first place does not fail twice.
-func restore(ctx context.Context, h host.Host, path string, s state) error {
-	if s.there {
-		if now, there, err := host.ReadFile(ctx, h, path); err == nil && there && s.Same(now) {
-			return nil
-		}
-		return host.WriteFile(ctx, h, s.File)
-	}
-	_, err := h.Run(ctx, host.Command{Root: true, Script: "rm -f " + host.Quote(path)})
-	return err
+	return host.WriteFile(ctx, h, before)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -62,57 +61,46 @@ func (f *Files) managed(name string) host.File {
 	return host.File{Path: f.Program.ConfigDir() + "/." + name + ".managed"}
 }
 
-func with(file host.File, content string) host.File {
-	file.Content = content
-	return file
-}
-
-// wanted is what the settings file should be, given what it is.
-type wanted struct {
-	before, managedBefore state
-	text, managed         string
-	settings              program.Settings
-}
-
 // want edits the host's file in memory, and checks the result as the daemon would.
-func (f *Files) want(ctx context.Context, h host.Host) (w wanted, err error) {
+func (f *Files) want(ctx context.Context, h host.Host) (e edit, s program.Settings, err error) {
 	values, err := f.Values(ctx)
 	if err != nil {
-		return w, err
+		return e, s, err
 	}
 	// Alone first: a fault of the operator's own files is reported in their words.
 	if _, err := values.Read(f.Program); err != nil {
-		return w, err
+		return e, s, err
 	}
-	path, managed := f.Program.Config(), f.managed(f.name()).Path
-	now, err := read(ctx, h, path, managed)
+	e.file, e.managed = f.file(f.Program.Config()), f.managed(f.name())
+	now, err := host.ReadFiles(ctx, h, e.file.Path, e.managed.Path)
 	if err != nil {
-		return w, err
+		return e, s, err
 	}
-	w.before, w.managedBefore = now[path], now[managed]
+	e.before, e.managedBefore = now[e.file.Path], now[e.managed.Path]
+
 	edits := values.edits()
-	for _, key := range strings.Fields(w.managedBefore.Content) {
+	for _, key := range strings.Fields(e.managedBefore.Content) {
 		if !values.Has(key) {
 			edits = append(edits, yamledit.Edit{Key: key})
 		}
 	}
-	start := w.before.Content
-	if !w.before.there {
+	start := e.before.Content
+	if e.before.Path == "" {
 		start = fmt.Sprintf(header, f.Program.Name)
 	}
-	if w.text, err = yamledit.Apply(path, start, edits); err != nil {
-		return w, onHost(path, err)
+	if e.file.Content, err = yamledit.Apply(e.file.Path, start, edits); err != nil {
+		return e, s, onHost(e.file.Path, err)
 	}
-	if w.settings, err = f.Program.Parse(path, []byte(w.text)); err == nil {
-		err = w.settings.Validate()
+	if s, err = f.Program.Parse(e.file.Path, []byte(e.file.Content)); err == nil {
+		err = s.Validate()
 	}
 	if err != nil {
-		return w, onHost(path, err)
+		return e, s, onHost(e.file.Path, err)
 	}
 	keys := values.Keys()
 	slices.Sort(keys)
-	w.managed = strings.Join(keys, "\n") + "\n"
-	return w, nil
+	e.managed.Content = strings.Join(keys, "\n") + "\n"
+	return e, s, nil
 }
 
 func onHost(path string, err error) error {
@@ -121,65 +109,10 @@ func onHost(path string, err error) error {
 
 // Settings is the step for NAME.yaml.
 func (f *Files) Settings() step.Undoer {
-	return &settingsFile{Named: step.Named("settings: " + f.name()), files: f}
-}
-
-// settingsFile is that step.
-type settingsFile struct {
-	step.Named
-	files *Files
-	did   *wanted // what has begun to be written; nil: nothing
-}
-
-func (s *settingsFile) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	f := s.files
-	w, err := f.want(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	file, managed := with(f.file(f.Program.Config()), w.text), f.managed(f.name())
-	if w.before.there && file.Same(w.before.File) && w.managed == w.managedBefore.Content {
-		return nil, nil
-	}
-	return &step.Change{
-		Summary: "write " + file.Path,
-		Diff:    diff.Masked(file.Path, w.before.Content, w.text),
-		Apply: func(ctx context.Context) error {
-			s.did = &w
-			return explain(replace(ctx, h, file, w.before, managed, w.managedBefore.Content, w.managed), f)
-		},
-	}, nil
-}
-
-func (s *settingsFile) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	if s.did == nil {
-		return "", nil
-	}
-	path := s.files.Program.Config()
-	err := errors.Join(restore(ctx, h, path, s.did.before), restore(ctx, h, s.files.managed(s.files.name()).Path, s.did.managedBefore))
-	return path + " is as it was before", err
-}
-
-// replace writes a file of which the toolkit manages some parts. If it is interrupted at any
-// point, no part that the toolkit manages is mistaken for somebody else's.
-func replace(ctx context.Context, h host.Host, file host.File, before state, managed host.File, old, new string) error {
-	if err := backup(ctx, h, before); err != nil {
-		return err
-	}
-	if err := host.WriteFile(ctx, h, with(managed, merged(old, new))); err != nil {
-		return err
-	}
-	if err := host.WriteFile(ctx, h, file); err != nil {
-		return err
-	}
-	return host.WriteFile(ctx, h, with(managed, new))
-}
-
-// merged returns the words of both texts, one per line.
-func merged(a, b string) string {
-	words := append(strings.Fields(a), strings.Fields(b)...)
-	slices.Sort(words)
-	return strings.Join(slices.Compact(words), "\n") + "\n"
+	return &editing{Named: step.Named("settings: " + f.name()), files: f, want: func(ctx context.Context, h host.Host) (edit, error) {
+		e, _, err := f.want(ctx, h)
+		return e, err
+	}}
 }
 
 // explain adds what to do if the host is not prepared.
@@ -195,7 +128,7 @@ func explain(err error, f *Files) error {
 // as far as can be told without changing it.
 func (f *Files) Check() step.Proof {
 	return step.NewProof("preflight: settings", func(ctx context.Context, h host.Host) error {
-		_, err := f.want(ctx, h)
+		_, _, err := f.want(ctx, h)
 		return err
 	})
 }

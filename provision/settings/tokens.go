@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -24,12 +23,6 @@ const tokensHeader = `# Tokens of the %s daemon on this host. The toolkit keeps 
 # file and the one named toolkit, and leaves every other line alone.
 `
 
-// tokensFile returns where the daemon of this host reads its tokens, "" if it has none.
-func (f *Files) tokensFile(ctx context.Context, h host.Host) (string, error) {
-	w, err := f.want(ctx, h)
-	return w.settings.TokensFile, err
-}
-
 // hostTokens returns the tokens that the host makes for itself and for callers of its daemon.
 func (f *Files) hostTokens() []Caller {
 	return append([]Caller{{operator, f.Program.Scopes, f.Program.TokenFile()}}, f.Callers...)
@@ -37,7 +30,7 @@ func (f *Files) hostTokens() []Caller {
 
 // ofHost returns the entry of the tokens file for a token that a host has made; false if it
 // has not been made yet.
-func ofHost(c Caller, file state) (entry, bool) {
+func ofHost(c Caller, file host.File) (entry, bool) {
 	secret := strings.TrimSpace(file.Content)
 	return entry{name: c.Name, token: configs.TokenOf(c.Name, c.Scopes, secret).Digest(), scopes: c.Scopes}, secret != ""
 }
@@ -45,76 +38,44 @@ func ofHost(c Caller, file state) (entry, bool) {
 // TokensFile is the step for tokens.yaml, if the daemon requires tokens. Of the operator's
 // tokens, the file holds only the digests.
 func (f *Files) TokensFile() step.Undoer {
-	return &tokensFile{Named: "settings: " + tokensName, files: f}
+	return &editing{Named: "settings: " + tokensName, files: f, want: f.wantTokens}
 }
 
-// tokensFile is that step.
-type tokensFile struct {
-	step.Named
-	files *Files
-	// The state before the change that it began; path "": it began none.
-	path               string
-	before, wasManaged state
-}
-
-func (s *tokensFile) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	f, managed := s.files, s.files.managed(tokensName)
-	path, err := f.tokensFile(ctx, h)
-	if err != nil || path == "" {
-		return nil, err
+func (f *Files) wantTokens(ctx context.Context, h host.Host) (e edit, err error) {
+	_, s, err := f.want(ctx, h)
+	if err != nil || s.TokensFile == "" {
+		return e, err
 	}
-	file := host.File{Path: path, Mode: 0o640, Owner: "root", Group: f.Group}
-	paths := []string{path, managed.Path}
+	e.file, e.managed = f.file(s.TokensFile), f.managed(tokensName)
+	paths := []string{e.file.Path, e.managed.Path}
 	for _, c := range f.hostTokens() {
 		paths = append(paths, c.TokenFile)
 	}
-	states, err := read(ctx, h, paths...)
+	now, err := host.ReadFiles(ctx, h, paths...)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	now, managedNow := states[path], states[managed.Path]
+	e.before, e.managedBefore = now[e.file.Path], now[e.managed.Path]
 	want, err := f.entries()
 	if err != nil {
-		return nil, err
+		return e, err
 	}
-	missing := ""
 	for _, c := range f.hostTokens() {
-		if own, made := ofHost(c, states[c.TokenFile]); made {
+		if own, made := ofHost(c, now[c.TokenFile]); made {
 			want = append(want, own)
 		} else {
-			missing = c.TokenFile
+			e.missing = fmt.Errorf("%s does not exist\nhint: go tool mage install:env makes it", c.TokenFile)
 		}
 	}
-	start := now.Content
-	if !now.there {
+	start := e.before.Content
+	if e.before.Path == "" {
 		start = fmt.Sprintf(tokensHeader, f.Program.Name)
 	}
-	if file.Content, err = editTokens(path, start, want, strings.Fields(managedNow.Content)); err != nil {
-		return nil, onHost(path, err)
+	if e.file.Content, err = editTokens(e.file.Path, start, want, strings.Fields(e.managedBefore.Content)); err != nil {
+		return e, onHost(e.file.Path, err)
 	}
-	ours := names(want)
-	if missing == "" && now.there && file.Same(now.File) && ours == managedNow.Content {
-		return nil, nil
-	}
-	return &step.Change{
-		Summary: "write " + path,
-		Diff:    diff.Masked(path, now.Content, file.Content),
-		Apply: func(ctx context.Context) error {
-			if missing != "" {
-				return fmt.Errorf("%s does not exist\nhint: go tool mage install:env makes it", missing)
-			}
-			s.path, s.before, s.wasManaged = path, now, managedNow
-			return explain(replace(ctx, h, file, now, managed, managedNow.Content, ours), f)
-		},
-	}, nil
-}
-
-func (s *tokensFile) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	if s.path == "" {
-		return "", nil
-	}
-	err := errors.Join(restore(ctx, h, s.path, s.before), restore(ctx, h, s.files.managed(tokensName).Path, s.wasManaged))
-	return s.path + " is as it was before", err
+	e.managed.Content = names(want)
+	return e, nil
 }
 
 // entry is a token as the file holds it.
