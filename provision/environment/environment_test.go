@@ -70,10 +70,3 @@ func TestSystemSteps(t *testing.T) {
 		})
 	}
 }
-
-func TestDigestIsThatOfTokensFiles(t *testing.T) {
-	t.Parallel()
-	if got, want := environment.Digest("abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}

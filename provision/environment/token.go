@@ -2,10 +2,8 @@ package environment
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/secret"
@@ -46,18 +44,9 @@ func (o Options) token(of, name string) step.Wish {
 // OperatorToken reads the token in a file, with which the host's own jobs call a daemon: the
 // monthly writeback and the toolkit's health check; "" if it does not exist yet.
 func OperatorToken(ctx context.Context, h host.Host, path string) (string, error) {
-	f, there, err := host.ReadFile(ctx, h, path)
-	if err != nil || !there {
-		return "", err
+	token, err := secret.Read(ctx, h, path, "remove the file and run `go tool mage install:env`, which makes another")
+	if errors.Is(err, secret.ErrNoPassword) {
+		return "", nil
 	}
-	if !secret.IsDrawn(f.Content) {
-		return "", fmt.Errorf("%s: want 64 hexadecimal digits\nhint: remove the file and run `go tool mage install:env`, which makes another", f.Path)
-	}
-	return strings.TrimSpace(f.Content), nil
-}
-
-// Digest is the form of a token in a tokens file, which does not reveal it.
-func Digest(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return token, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/hosttest"
 	"github.com/cr-clawer/urifilter/provision/sandbox"
 	"github.com/cr-clawer/urifilter/provision/sandbox/aptrepo"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -154,7 +155,7 @@ func TestSystemUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if uri, err := s.URI(t.Context(), h, false, "10.0.0.5"); !errors.Is(err, ErrNoPassword) {
+	if uri, err := s.URI(t.Context(), h, false, "10.0.0.5"); !errors.Is(err, secret.ErrNoPassword) {
 		t.Errorf("uri before: %s, %v", uri, err)
 	}
 	users := []step.Step{s.users()}

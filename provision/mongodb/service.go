@@ -17,22 +17,13 @@ func (s *Server) state(ctx context.Context, h host.Host) (host.Unit, error) {
 
 // service enables and starts the server: MongoDB's packages do neither.
 func (s *Server) service() step.Wish {
-	return step.NewWish("mongodb: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		st, err := s.state(ctx, h)
-		if err != nil || st.Active && st.Enabled {
-			return nil, err
+	return step.Running("mongodb: service", s.options.Unit, nil, func(ctx context.Context, h host.Host, verb string) error {
+		if st, err := s.state(ctx, h); err != nil {
+			return err
+		} else if !st.Loaded {
+			return fmt.Errorf("%s: there is no such unit\nhint: name that of the packages in mongodb.unit of the inventory", s.unit())
 		}
-		return &step.Change{Summary: "enable and start " + s.options.Unit, Apply: func(ctx context.Context) error {
-			if st, err := s.state(ctx, h); err != nil {
-				return err
-			} else if !st.Loaded {
-				return fmt.Errorf("%s: there is no such unit\nhint: name that of the packages in mongodb.unit of the inventory", s.unit())
-			}
-			if err := s.systemctl(ctx, h, "enable"); err != nil {
-				return err
-			}
-			return s.systemctl(ctx, h, "start")
-		}}, nil
+		return s.systemctl(ctx, h, verb)
 	})
 }
 

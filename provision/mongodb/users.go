@@ -28,32 +28,11 @@ const secretsDir = "/etc/urifilter-mongodb"
 
 func secretPath(user string) string { return secretsDir + "/" + user + ".password" }
 
-// ErrNoPassword: the server's users have not been created yet.
-var ErrNoPassword = errors.New("no user yet")
-
-// account reads a user's password, or returns ErrNoPassword.
+// account reads a user's password, or returns secret.ErrNoPassword.
 func (s *Server) account(ctx context.Context, h host.Host, user string) (account, error) {
-	f, there, err := host.ReadFile(ctx, h, secretPath(user))
-	switch {
-	case err != nil:
-		return account{}, err
-	case !there:
-		return account{}, ErrNoPassword
-	case !secret.IsDrawn(f.Content):
-		return account{}, fmt.Errorf("%s: want 64 hexadecimal digits\nhint: put the password back, or remove the file and the user", f.Path)
-	}
-	return account{user, strings.TrimSpace(f.Content)}, nil
+	password, err := secret.Read(ctx, h, secretPath(user), "put the password back, or remove the file and the user")
+	return account{user, password}, err
 }
-
-// makeSecrets writes the missing passwords. printf is built into the shell, so its arguments are in
-// no process list.
-const makeSecrets = `umask 077
-install -d -m 700 -o root -g root %s && cd %[1]s || exit
-for u in %s; do
-	[ -e "$u.password" ] && continue
-	` + secret.Draw + `
-	printf '%%s\n' "$secret" >"$u.new" && sync "$u.new" && mv -Tf "$u.new" "$u.password" || exit
-done`
 
 // users creates the users. The server may still run without requiring passwords.
 func (s *Server) users() step.Wish {
@@ -65,7 +44,7 @@ func (s *Server) users() step.Wish {
 		}
 		as, err := s.account(ctx, h, DaemonUser)
 		switch {
-		case errors.Is(err, ErrNoPassword) || err == nil && !st.Active:
+		case errors.Is(err, secret.ErrNoPassword) || err == nil && !st.Active:
 			if st.Active {
 				err = s.checkUnused(ctx, h)
 			} else {
@@ -123,7 +102,11 @@ func (s *Server) checkUnused(ctx context.Context, h host.Host) error {
 }
 
 func (s *Server) makePasswords(ctx context.Context, h host.Host) error {
-	script := fmt.Sprintf(makeSecrets, secretsDir, adminUser+" "+DaemonUser)
+	script := "install -d -m 700 -o root -g root " + secretsDir
+	for _, user := range []string{adminUser, DaemonUser} {
+		file := secret.File{Path: secretPath(user), Temporary: secretsDir + "/.new.XXXXXX", Owner: "root:root", Mode: "0600"}
+		script += fmt.Sprintf(" && { [ -e %s ] || (%s); }", file.Path, file.Script())
+	}
 	if _, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true}); err != nil {
 		return fmt.Errorf("passwords: %w", err)
 	}
@@ -184,7 +167,7 @@ func (s *Server) upsertUser(ctx context.Context, h host.Host, as, user account, 
 
 // URI returns the mongodb.uri for a daemon, with the password. at is the server's host, address is
 // how the daemon's host reaches it, and local: the two are the same host. The error is
-// ErrNoPassword if the users have not been created yet.
+// secret.ErrNoPassword if the users have not been created yet.
 func (s *Server) URI(ctx context.Context, at host.Host, local bool, address string) (string, error) {
 	u := url.URL{Scheme: "mongodb", Host: s.Address(local, address), Path: "/"}
 	if s.options.Flavor == MongoDB {

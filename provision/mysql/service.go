@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -14,40 +13,8 @@ func unified(now, wish host.File) string { return diff.Unified(wish.Path, now.Co
 
 // service enables and starts the server, and restarts one that runs with other settings than its files.
 func (s *Server) service() step.Wish {
-	return step.NewWish("mysql: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		u, err := host.LookAtUnit(ctx, h, unit+".service")
-		if err != nil {
-			return nil, err
-		}
-		var todo []string
-		if !u.Enabled {
-			todo = append(todo, "enable")
-		}
-		summary := ""
-		switch {
-		case !u.Active:
-			todo = append(todo, "start")
-		default:
-			differ, err := s.differing(ctx, h)
-			if err != nil {
-				return nil, err
-			}
-			if differ != "" {
-				todo = append(todo, "restart")
-				summary = ": " + differ
-			}
-		}
-		if len(todo) == 0 {
-			return nil, nil
-		}
-		return &step.Change{Summary: strings.Join(todo, " and ") + " " + unit + summary, Apply: func(ctx context.Context) error {
-			for _, verb := range todo {
-				if err := host.Systemctl(ctx, h, verb, unit+".service"); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}, nil
+	return step.Running("mysql: service", unit, s.differing, func(ctx context.Context, h host.Host, verb string) error {
+		return host.Systemctl(ctx, h, verb, unit+".service")
 	})
 }
 

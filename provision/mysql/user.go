@@ -28,18 +28,7 @@ const logIn = `secret=$(cat ` + passwordPath + `) && printf 'select 1' | MYSQL_P
 
 // Password reads the password of the daemons' user from the server's host, or returns secret.ErrNoPassword.
 func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
-	f, there, err := host.ReadFile(ctx, h, passwordPath)
-	if err != nil {
-		return "", err
-	}
-	if !there {
-		return "", secret.ErrNoPassword
-	}
-	password := strings.TrimSpace(f.Content)
-	if !secret.IsDrawn(password) {
-		return "", fmt.Errorf("%s: it holds no password of the toolkit's\nhint: remove the file, and another is made", passwordPath)
-	}
-	return password, nil
+	return secret.Read(ctx, h, passwordPath, "remove the file, and another is made")
 }
 
 // user makes the password, the database, and the user who may use it.

@@ -13,40 +13,15 @@ import (
 
 // service enables and starts the server, and restarts one that does not run as its files say.
 func (s *Server) service() step.Wish {
-	return step.NewWish("redis: service", func(ctx context.Context, h host.Host) (*step.Change, error) {
-		st, err := s.inspect(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		var todo []string
-		if !st.Enabled {
-			todo = append(todo, "enable")
-		}
-		why := ""
-		switch {
-		case !st.Active:
-			todo = append(todo, "start")
-		case st.include >= 0:
-			if why, err = s.restartFor(ctx, h, st); err != nil {
-				return nil, err
-			}
-			if why != "" {
-				todo = append(todo, "restart")
-			}
-		}
-		if len(todo) == 0 {
-			return nil, nil
-		}
-		summary := strings.Join(todo, " and ") + " " + s.product.unit
-		if why != "" {
-			summary += ": " + why
-		}
-		return &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return s.run(ctx, h, todo) }}, nil
-	})
+	return step.Running("redis: service", s.product.unit, s.restartFor, s.run)
 }
 
 // restartFor says why the running server must be restarted, "" if it need not.
-func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string, error) {
+func (s *Server) restartFor(ctx context.Context, h host.Host) (string, error) {
+	st, err := s.inspect(ctx, h)
+	if err != nil || st.include < 0 {
+		return "", err
+	}
 	// The server may still listen where earlier files said.
 	c := s.client(h, st)
 	differ, err := s.differing(ctx, c, st)
@@ -78,26 +53,21 @@ func (s *Server) restartFor(ctx context.Context, h host.Host, st state) (string,
 	return "", nil
 }
 
-func (s *Server) run(ctx context.Context, h host.Host, todo []string) error {
-	for _, verb := range todo {
-		if verb == "restart" {
-			// A server that never had to write an append-only file would begin empty.
-			st, err := s.inspect(ctx, h)
-			if err != nil {
-				return err
-			}
-			if c, err := s.reach(ctx, h, st); err == nil {
-				if err := c.appendOnly(ctx); err != nil {
-					return err
-				}
-			}
-		}
-		if err := s.systemctl(ctx, h, verb); err != nil {
-			return err
-		}
-	}
+// run returns when a server that it has started is ready.
+func (s *Server) run(ctx context.Context, h host.Host, verb string) error {
 	st, err := s.inspect(ctx, h)
 	if err != nil {
+		return err
+	}
+	if verb == "restart" {
+		// A server that never had to write an append-only file would begin empty.
+		if c, err := s.reach(ctx, h, st); err == nil {
+			if err := c.appendOnly(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.systemctl(ctx, h, verb); err != nil || verb == "enable" {
 		return err
 	}
 	if err := s.client(h, st).ready(ctx); err != nil {

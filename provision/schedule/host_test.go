@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func daemon(t *testing.T, h *hosttest.Host) {
 	}
 	files := []host.File{
 		{Path: "/etc/urifilter/urifilter.yaml", Mode: 0o640, Group: "urifilter", Content: "mongodb: {uri: mongodb://127.0.0.1:27017/}\nauth: {tokens_file: /etc/urifilter/tokens.yaml}\nfilters: [{name: uri, capacity: 1000}]\n"},
-		{Path: "/etc/urifilter/tokens.yaml", Mode: 0o640, Group: "urifilter", Content: "- {name: toolkit, token: \"" + environment.Digest(token) + "\", scopes: [admin]}\n"},
+		{Path: "/etc/urifilter/tokens.yaml", Mode: 0o640, Group: "urifilter", Content: "- {name: toolkit, token: \"" + fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(token))) + "\", scopes: [admin]}\n"},
 	}
 	units, err := systemd.Render(filter, systemd.Params{})
 	if err != nil {

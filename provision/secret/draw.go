@@ -1,8 +1,10 @@
 package secret
 
 import (
+	"context"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 )
@@ -36,4 +38,19 @@ trap 'exit 1' HUP INT TERM
 %s
 printf '%s%%s\n' "$secret" >"$t" && sync "$t" && chown %s "$t" && chmod %s "$t" && mv -Tf "$t" %s`,
 		host.Quote(f.Temporary), Draw, f.Before, host.Quote(f.Owner), f.Mode, host.Quote(f.Path))
+}
+
+// Read reads the secret that a host has drawn into a file, or returns ErrNoPassword. hint says what to do about a file
+// that holds something else.
+func Read(ctx context.Context, h host.Host, path, hint string) (string, error) {
+	f, there, err := host.ReadFile(ctx, h, path)
+	switch {
+	case err != nil:
+		return "", err
+	case !there:
+		return "", ErrNoPassword
+	case !IsDrawn(f.Content):
+		return "", fmt.Errorf("%s: want 64 hexadecimal digits\nhint: %s", path, hint)
+	}
+	return strings.TrimSpace(f.Content), nil
 }

@@ -2,18 +2,17 @@ package site
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/provision/environment"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -86,42 +85,24 @@ func (s *Site) filterOf(ctx context.Context, h inventory.Host) (at string, from 
 // FilterTokenFile is the step that brings the token for the filter to a host whose program
 // asks it. It writes none if the filter requires none.
 func (s *Site) FilterTokenFile(h inventory.Host, p program.Program, group string) step.Wish {
-	return step.NewWish("settings: token for the filter", func(ctx context.Context, at host.Host) (*step.Change, error) {
+	return secret.Copy("settings: token for the filter", filterTokenPath(p), group, func(ctx context.Context) (string, error) {
 		_, from, tokens, err := s.filterOf(ctx, h)
 		if err != nil || !tokens {
-			return nil, err
+			return "", err
 		}
 		filter, _, _ := s.filter()
 		path := filter.ConfigDir() + "/" + environment.CallerToken(p.Name)
-		var secret string
-		if err := s.Visit(ctx, from, func(on host.Host) (err error) {
-			secret, err = environment.OperatorToken(ctx, on, path)
+		var token string
+		err = s.Visit(ctx, from, func(on host.Host) (err error) {
+			token, err = environment.OperatorToken(ctx, on, path)
 			return err
-		}); err != nil {
-			return nil, err
+		})
+		if err == nil && token == "" {
+			err = fmt.Errorf("%w: host %s has no %s\nhint: go tool mage deploy -hosts=%[2]s makes it", secret.ErrNoPassword, from.Name, path)
 		}
-		wish := host.File{Path: filterTokenPath(p), Mode: 0o640, Group: group}
-		change := &step.Change{Summary: "write " + wish.Path}
-		if secret == "" {
-			change.Apply = func(context.Context) error {
-				return fmt.Errorf("host %s has no %s\nhint: go tool mage deploy -hosts=%[1]s makes it", from.Name, path)
-			}
-			return change, nil
+		if err == nil {
+			s.Masker.Add(token)
 		}
-		s.Masker.Add(secret)
-		wish.Content = secret + "\n"
-		now, _, err := host.ReadFile(ctx, at, wish.Path)
-		if err != nil || wish.Same(now) {
-			return nil, err
-		}
-		change.Apply = func(ctx context.Context) error {
-			err := host.WriteFile(ctx, at, wish)
-			var failed *host.CommandError
-			if errors.As(err, &failed) && strings.Contains(failed.Output.Stderr, "invalid group") {
-				err = fmt.Errorf("%w\nhint: go tool mage install:env", err)
-			}
-			return err
-		}
-		return change, nil
+		return token, err
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/mongodb"
 	"github.com/cr-clawer/urifilter/provision/program"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -142,9 +143,9 @@ func (s *Site) mongoURI(ctx context.Context, h, with inventory.Host, early bool)
 		return err
 	})
 	switch {
-	case errors.Is(err, mongodb.ErrNoPassword) && early:
+	case errors.Is(err, secret.ErrNoPassword) && early:
 		return s.unknownURI(local, with), nil
-	case errors.Is(err, mongodb.ErrNoPassword):
+	case errors.Is(err, secret.ErrNoPassword):
 		return "", fmt.Errorf("%w on %s\nhint: go tool mage install:mongodb", err, with.Name)
 	case err != nil:
 		return "", err
