@@ -17,9 +17,8 @@ func (t *Toolkit) BenchLoad(ctx context.Context, l bench.Load) error {
 		if err != nil {
 			return answer{}, err
 		}
-		cli := bench.CLI{Program: i.Program.Program, Binary: i.BitMaps.Binary, TokenFile: i.BitMaps.TokenFile, User: i.BitMaps.User}
 		fmt.Fprintf(t.errs, "%s: under load\n", h.Name())
-		r, err := cli.Load(ctx, h, settings.URL, l)
+		r, err := bench.Run(ctx, h, i.BitMaps.CLI, settings.URL, l)
 		if err != nil {
 			return answer{}, err
 		}

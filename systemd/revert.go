@@ -1,9 +1,6 @@
 package systemd
 
 import (
-	"bytes"
-	"fmt"
-	"text/template"
 	"time"
 )
 
@@ -28,17 +25,10 @@ func RenderRevert(of Program, after time.Duration) ([]File, error) {
 		Service, Script string
 		Seconds         int
 	}{of, of.RevertService(), of.RevertScript(), max(5, int(after.Seconds()))}
-	var files []File
-	for _, f := range []struct{ form, name string }{{"revert.service", of.RevertService()}, {"revert.timer", of.RevertTimer()}} {
-		form, err := template.New(f.form).Option("missingkey=error").ParseFS(units, f.form)
-		if err != nil {
-			return nil, fmt.Errorf("unit %s: %w", f.name, err)
-		}
-		var text bytes.Buffer
-		if err := form.Execute(&text, v); err != nil {
-			return nil, fmt.Errorf("unit %s: %w", f.name, err)
-		}
-		files = append(files, File{Name: f.name, Content: text.Bytes(), Mode: 0o644})
+	service, err := render("revert.service", of.RevertService(), v)
+	if err != nil {
+		return nil, err
 	}
-	return files, nil
+	timer, err := render("revert.timer", of.RevertTimer(), v)
+	return []File{service, timer}, err
 }

@@ -84,19 +84,28 @@ func Render(of Program, p Params) ([]File, error) {
 		v.Streams = append(v.Streams, stream)
 	}
 	var files []File
-	for file, name := range forms {
-		form, err := template.New(file).Option("missingkey=error").ParseFS(units, file)
+	for form, name := range forms {
+		f, err := render(form, name, v)
 		if err != nil {
-			return nil, fmt.Errorf("unit %s: %w", name, err)
+			return nil, err
 		}
-		var text bytes.Buffer
-		if err := form.Execute(&text, v); err != nil {
-			return nil, fmt.Errorf("unit %s: %w", name, err)
-		}
-		files = append(files, File{Name: name, Content: text.Bytes(), Mode: 0o644})
+		files = append(files, f)
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
+}
+
+// render fills in a template, for the unit of that name.
+func render(form, name string, values any) (File, error) {
+	var text bytes.Buffer
+	t, err := template.New(form).Option("missingkey=error").ParseFS(units, form)
+	if err == nil {
+		err = t.Execute(&text, values)
+	}
+	if err != nil {
+		err = fmt.Errorf("unit %s: %w", name, err)
+	}
+	return File{Name: name, Content: text.Bytes(), Mode: 0o644}, err
 }
 
 // values are what the templates refer to.

@@ -12,16 +12,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
-	"github.com/cr-clawer/urifilter/systemd"
+	"github.com/cr-clawer/urifilter/provision/program"
 )
-
-// CLI is the command line on a host.
-type CLI struct {
-	Program   systemd.Program
-	Binary    string // path of the program
-	TokenFile string // path of the file with the host's own token; it may be missing
-	User      string // of the service
-}
 
 // Load holds the flags of the command; those that are zero are omitted.
 type Load struct {
@@ -78,26 +70,25 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// command runs `NAME bench load` against the daemon at a URL. The token goes from its file into an
-// environment variable of the program: no argument contains it. If the operator interrupts the run,
+// command runs `NAME bench load` against the daemon at a URL. If the operator interrupts the run,
 // the program gets a SIGHUP and then a SIGTERM, on which it drops the filter that it made; the
 // SIGHUP alone would end it before.
-func (c CLI) command(url string, l Load) host.Command {
-	script := fmt.Sprintf("trap '' HUP\ncd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bench load --server %[4]s %[5]s",
-		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), host.Quote(url), host.Words(l.args()...))
-	return host.Command{Script: script, User: c.User}
+func command(c program.CLI, url string, l Load) host.Command {
+	run := c.Command("bench load --server " + host.Quote(url) + " " + host.Words(l.args()...))
+	run.Script = "trap '' HUP\n" + run.Script
+	return run
 }
 
-// Load measures the daemon at a URL on its own host. A run with failed batches has a result, and no
+// Run measures the daemon at a URL on its own host, by the command line there. A run with failed batches has a result, and no
 // error.
-func (c CLI) Load(ctx context.Context, h host.Host, url string, l Load) (Result, error) {
-	out, err := h.Run(ctx, c.command(url, l))
+func Run(ctx context.Context, h host.Host, c program.CLI, url string, l Load) (Result, error) {
+	out, err := h.Run(ctx, command(c, url, l))
 	var failed *host.CommandError
 	if errors.As(err, &failed) {
 		out = failed.Output
 	}
 	if out.Stdout == "" && err != nil {
-		return Result{}, c.explain(err, out.Stderr)
+		return Result{}, explain(err, c.Said(err))
 	}
 	var r Result
 	if wrong := json.Unmarshal([]byte(out.Stdout), &r); wrong != nil {
@@ -108,8 +99,7 @@ func (c CLI) Load(ctx context.Context, h host.Host, url string, l Load) (Result,
 }
 
 // explain makes an error from the program's own message.
-func (c CLI) explain(err error, stderr string) error {
-	_, said, _ := strings.Cut("\n"+strings.TrimSpace(stderr), "\n"+c.Program.Name+": ")
+func explain(err error, said string) error {
 	if said == "" {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -53,12 +54,12 @@ func TestLoadRunsTheCommandWithTheHostsToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	half := 0.5
-	c := CLI{Program: systemd.Urifilter(), TokenFile: token, Binary: script(t, `
+	c := program.CLI{Program: systemd.Urifilter(), TokenFile: token, Binary: script(t, `
 [ "$URIFILTER_TOKEN" = secret ] || exit 9
 kill -HUP $$ # ends nothing
 printf '{"items_per_second": 12.5, "latency_ms": {"p99": 3}, "corrected_latency_ms": {"p99": 4}, "warnings": ["%s"]}' "$*"
 `)}
-	r, err := c.Load(t.Context(), here{}, "http://127.0.0.1:8000", Load{Connections: 3, Duplicates: &half, Rate: "5k", Duration: time.Second, Filter: "it's"})
+	r, err := Run(t.Context(), here{}, c, "http://127.0.0.1:8000", Load{Connections: 3, Duplicates: &half, Rate: "5k", Duration: time.Second, Filter: "it's"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,18 +67,18 @@ printf '{"items_per_second": 12.5, "latency_ms": {"p99": 3}, "corrected_latency_
 	if r.ItemsPerSec != 12.5 || r.Honest().P99 != 4 || len(r.Warnings) != 1 || r.Warnings[0] != want || r.Failed() != "0" {
 		t.Errorf("got %+v", r)
 	}
-	if strings.Contains(c.command("u", Load{}).Script, "secret") {
+	if strings.Contains(command(c, "u", Load{}).Script, "secret") {
 		t.Error("the token is in the command")
 	}
 }
 
 func TestLoadThatFails(t *testing.T) {
 	t.Parallel()
-	c := CLI{Program: systemd.Urifilter(), TokenFile: "/none", Binary: script(t, `
+	c := program.CLI{Program: systemd.Urifilter(), TokenFile: "/none", Binary: script(t, `
 echo '{"items": 7, "latency_ms": {"p50": 1}, "errors": [{"error_code": "overloaded", "batches": 3}, {"error_code": "timeout", "batches": 1}]}'
 echo "urifilter: 4 of 9 batches failed" >&2
 exit 1`)}
-	r, err := c.Load(t.Context(), here{}, "u", Load{})
+	r, err := Run(t.Context(), here{}, c, "u", Load{})
 	if err != nil || r.Failed() != "3 overloaded, 1 timeout" || r.Items != 7 || r.Honest().P50 != 1 {
 		t.Errorf("batches that failed: got %+v, %v", r, err)
 	}
@@ -88,7 +89,7 @@ exit 1`)}
 		`exit 3`:   "exit code 3",
 	} {
 		c.Binary = script(t, text)
-		if _, err := c.Load(t.Context(), here{}, "u", Load{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Run(t.Context(), here{}, c, "u", Load{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}

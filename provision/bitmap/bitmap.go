@@ -11,17 +11,14 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/step"
-	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // CLI is the command line on a host.
 type CLI struct {
-	Program   systemd.Program
-	Binary    string // path of the program
-	Config    string // path of the settings
-	TokenFile string // path of the file with the host's own token; it may be missing
-	User      string // of the service
+	program.CLI
+	Config string // path of the settings
 	// Shared: several daemons use one store. A bit-map that another daemon is writing back at that
 	// moment is skipped.
 	Shared bool
@@ -31,13 +28,9 @@ type CLI struct {
 	Turn chan struct{}
 }
 
-// command runs `NAME bitmap ARGS`. The token goes from its file into an environment variable of the
-// program: no argument contains it.
+// command runs `NAME bitmap ARGS`.
 func (c CLI) command(args ...string) host.Command {
-	// The working directory must be readable for the user, whoever logged in.
-	script := fmt.Sprintf("cd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s bitmap %[4]s --config %[5]s",
-		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), host.Words(args...), host.Quote(c.Config))
-	return host.Command{Script: script, User: c.User}
+	return c.Command("bitmap " + host.Words(args...) + " --config " + host.Quote(c.Config))
 }
 
 // run reports each line that the command writes, and keeps the message of its error.
@@ -54,16 +47,10 @@ func (c CLI) run(ctx context.Context, h host.Host, args ...string) error {
 
 // explain makes an error from the program's own message.
 func (c CLI) explain(err error, what string) error {
-	var failed *host.CommandError
-	if !errors.As(err, &failed) {
-		return err
+	if said := c.Said(err); said != "" {
+		return fmt.Errorf("bitmap %s: %s", what, said)
 	}
-	// Lines before the error only report progress.
-	_, said, _ := strings.Cut("\n"+strings.TrimSpace(failed.Output.Stderr), "\n"+c.Program.Name+": ")
-	if said == "" {
-		return err
-	}
-	return fmt.Errorf("bitmap %s: %s", what, said)
+	return err
 }
 
 // line is one filter as `bitmap status --json` shows it.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/e2e"
 	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
@@ -129,7 +130,7 @@ func tryBrokenOff(t *testing.T) {
 		asJSON(t, r)
 		statuses(t, r, map[string]report.Status{"a": report.Changed, "b": report.Unreachable})
 		// The host releases the lock by itself.
-		for end := time.Now().Add(2 * time.Minute); l.Sh(t, "b", "flock -n "+fleet.LockPath+" true || echo held") != "" && time.Now().Before(end); {
+		for end := time.Now().Add(2 * time.Minute); l.Sh(t, "b", "flock -n "+host.LockPath+" true || echo held") != "" && time.Now().Before(end); {
 			time.Sleep(200 * time.Millisecond)
 		}
 		unlocked(t, l)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/e2e"
 	"github.com/cr-clawer/urifilter/provision/fleet"
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
@@ -207,7 +208,7 @@ func padded(t *testing.T, l *e2e.Laptop, size int) string {
 func unlocked(t *testing.T, l *e2e.Laptop) {
 	t.Helper()
 	for name := range l.Hosts {
-		if got := l.Sh(t, name, fmt.Sprintf("[ ! -e %[1]s ] || flock -w 20 %[1]s true || cat %[1]s", fleet.LockPath)); got != "" {
+		if got := l.Sh(t, name, fmt.Sprintf("[ ! -e %[1]s ] || flock -w 20 %[1]s true || cat %[1]s", host.LockPath)); got != "" {
 			t.Errorf("%s is locked:\n%s", name, got)
 		}
 	}

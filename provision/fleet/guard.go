@@ -57,7 +57,7 @@ func (m *member) acquire(ctx context.Context) error {
 	m.mu.Lock()
 	conn := m.conn
 	m.mu.Unlock()
-	l, err := acquire(ctx, conn, LockPath, LockInfo{Who: m.run.o.Who, What: m.run.o.Target, Run: m.run.o.ID}, m.lost)
+	l, err := acquire(ctx, conn, LockInfo{Who: m.run.o.Who, What: m.run.o.Target, Run: m.run.o.ID}, m.lost)
 	if err != nil {
 		return err
 	}

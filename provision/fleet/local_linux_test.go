@@ -53,7 +53,7 @@ func (h *local) Upload(context.Context, host.Upload) error { return errors.ErrUn
 // Run implements host.Host. When the connection or ctx ends, the command's input ends and its
 // processes get a hang-up, except those with a process group of their own.
 func (h *local) Run(ctx context.Context, c host.Command) (host.Output, error) {
-	script := strings.ReplaceAll(c.Script, LockPath, h.lockFile())
+	script := strings.ReplaceAll(c.Script, host.LockPath, h.lockFile())
 	cmd := exec.Command("/bin/sh", "-c", script)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

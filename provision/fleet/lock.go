@@ -14,10 +14,6 @@ import (
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
-// LockPath is the file on a host whose flock a run holds. /run belongs to root, unlike
-// /run/lock: no other user can create or lock the file.
-const LockPath = host.LockPath
-
 const (
 	codeHeld   = 75 // EX_TEMPFAIL of sysexits.h: another run holds the lock
 	beatEvery  = 5 * time.Second
@@ -83,7 +79,7 @@ type lock struct {
 
 // acquire locks h, and calls lost when the lock is lost before it is released. The lock
 // outlives ctx, so that what was begun can be undone under it.
-func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost func(error)) (*lock, error) {
+func acquire(ctx context.Context, h host.Host, info LockInfo, lost func(error)) (*lock, error) {
 	nonce := rand.Text()
 	input := &beats{done: make(chan struct{}), next: firstBeat}
 	holding, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -91,7 +87,7 @@ func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost 
 	go func() {
 		defer close(l.ended)
 		l.out, l.err = h.Run(holding, host.Command{
-			Script: holdScript(path, info, nonce), Stdin: input, Root: true, OK: []int{codeHeld},
+			Script: holdScript(host.LockPath, info, nonce), Stdin: input, Root: true, OK: []int{codeHeld},
 		})
 		l.mu.Lock()
 		l.early = true
@@ -106,7 +102,7 @@ func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost 
 	defer cancel()
 	asked := make(chan error, 1)
 	go func() {
-		_, err := h.Run(asking, host.Command{Script: askScript(path, nonce), Root: true})
+		_, err := h.Run(asking, host.Command{Script: askScript(host.LockPath, nonce), Root: true})
 		asked <- err
 	}()
 	var err error
@@ -122,11 +118,11 @@ func acquire(ctx context.Context, h host.Host, path string, info LockInfo, lost 
 	l.release(context.WithoutCancel(ctx), time.Second)
 	switch {
 	case l.err == nil && l.out.Code == codeHeld: // says more than the question's error
-		return nil, refusal(h.Name(), path, l.out.Stdout)
+		return nil, refusal(h.Name(), host.LockPath, l.out.Stdout)
 	case err == nil:
 		err = l.loss()
 	}
-	return nil, fmt.Errorf("lock %s: %w", path, err)
+	return nil, fmt.Errorf("lock %s: %w", host.LockPath, err)
 }
 
 // claim marks the lock as ours unless it has already been lost.

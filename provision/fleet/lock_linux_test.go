@@ -93,7 +93,7 @@ func TestLockEndsWithTheConnection(t *testing.T) {
 	a := newLocal(t, "a")
 	conn, closer, _ := a.connect(t.Context())
 	lost := make(chan error, 1)
-	l, err := acquire(t.Context(), conn, LockPath, LockInfo{Who: "alice"}, func(err error) { lost <- err })
+	l, err := acquire(t.Context(), conn, LockInfo{Who: "alice"}, func(err error) { lost <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestLockEndsWithoutASignOfLife(t *testing.T) {
 	defer closer.Close()
 	silent, w := io.Pipe()
 	defer w.Close()
-	_, err := conn.Run(t.Context(), host.Command{Script: holdScript(LockPath, LockInfo{Who: "alice", silence: 1}, "n"), Stdin: silent})
+	_, err := conn.Run(t.Context(), host.Command{Script: holdScript(host.LockPath, LockInfo{Who: "alice", silence: 1}, "n"), Stdin: silent})
 	if err != nil || !a.isFree(t) {
 		t.Errorf("%v, free %v", err, a.isFree(t))
 	}
@@ -167,7 +167,7 @@ func TestMissingFlockIsTold(t *testing.T) {
 	conn, closer, _ := a.connect(t.Context())
 	defer closer.Close()
 	without := pathless{conn}
-	_, err := acquire(t.Context(), without, LockPath, LockInfo{}, func(error) {})
+	_, err := acquire(t.Context(), without, LockInfo{}, func(error) {})
 	if err == nil || !strings.Contains(err.Error(), "flock") {
 		t.Errorf("error: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/hosttest"
 )
 
@@ -15,11 +16,11 @@ func TestSystemLockOnARealHost(t *testing.T) {
 	h := hosttest.New(t, "bookworm")
 	info := LockInfo{Who: "alice@laptop", What: "deploy", Run: "r1", silence: 12}
 	lost := make(chan error, 1)
-	first, err := acquire(t.Context(), h, LockPath, info, func(err error) { lost <- err })
+	first, err := acquire(t.Context(), h, info, func(err error) { lost <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = acquire(t.Context(), h, LockPath, LockInfo{Who: "bob"}, func(error) { t.Error("never had") })
+	_, err = acquire(t.Context(), h, LockInfo{Who: "bob"}, func(error) { t.Error("never had") })
 	var held *LockedError
 	if !errors.As(err, &held) {
 		t.Fatalf("second run: %v", err)
@@ -28,7 +29,7 @@ func TestSystemLockOnARealHost(t *testing.T) {
 	if held.Who != info.Who || held.What != info.What || held.Run != info.Run || held.From != h.Gateway || held.PID == "" || held.Since == "" {
 		t.Errorf("refusal: %+v", held)
 	}
-	if got := h.Sh(t, "stat -c '%U %a' "+LockPath); got != "root 600" {
+	if got := h.Sh(t, "stat -c '%U %a' "+host.LockPath); got != "root 600" {
 		t.Errorf("lock file: %s", got)
 	}
 	h.Sh(t, "kill "+held.PID)
@@ -37,7 +38,7 @@ func TestSystemLockOnARealHost(t *testing.T) {
 	}
 	first.release(t.Context(), time.Second)
 
-	second, err := acquire(t.Context(), h, LockPath, info, func(error) {})
+	second, err := acquire(t.Context(), h, info, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestSystemLockOnARealHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for { // ends when the host has released the lock
-		if _, err := h.Sandbox.Exec(t.Context(), "flock -n "+LockPath+" true"); err == nil {
+		if _, err := h.Sandbox.Exec(t.Context(), "flock -n "+host.LockPath+" true"); err == nil {
 			break
 		}
 		time.Sleep(time.Second)
@@ -54,7 +55,7 @@ func TestSystemLockOnARealHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.release(t.Context(), time.Second)
-	third, err := acquire(t.Context(), h, LockPath, info, func(err error) { t.Errorf("lost: %v", err) })
+	third, err := acquire(t.Context(), h, info, func(err error) { t.Errorf("lost: %v", err) })
 	if err != nil {
 		t.Fatal(err)
 	}

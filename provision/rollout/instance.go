@@ -89,8 +89,8 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 		Wanted: func(ctx context.Context) (program.Settings, error) { return i.wanted(ctx, true) },
 	}
 	i.BitMaps = bitmap.CLI{
-		Program: p.Program, Binary: folder.Program(), Config: p.Config(), TokenFile: p.TokenFile(), User: user,
-		Shared: r.Site.Shares(h, p), Turn: r.turn,
+		CLI:    program.CLI{Program: p.Program, Binary: folder.Program(), TokenFile: p.TokenFile(), User: user},
+		Config: p.Config(), Shared: r.Site.Shares(h, p), Turn: r.turn,
 	}
 	return i
 }
