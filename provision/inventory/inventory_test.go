@@ -16,7 +16,7 @@ import (
 // TestExampleIsWhole loads the shipped example and expects every field in it.
 func TestExampleIsWhole(t *testing.T) {
 	t.Parallel()
-	i, err := Parse("configs/hosts.yaml", configs.ExampleHosts)
+	i, err := parse("configs/hosts.yaml", configs.ExampleHosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func missing(n *yaml.Node, t reflect.Type, path string) []string {
 // Default, as its comments say.
 func TestExampleTellsDefaults(t *testing.T) {
 	t.Parallel()
-	got, err := Parse("configs/hosts.yaml", configs.ExampleHosts)
+	got, err := parse("configs/hosts.yaml", configs.ExampleHosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestExampleTellsDefaults(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	i, err := Parse(filepath.Join(dir, "hosts.yaml"), []byte(`
+	i, err := parse(filepath.Join(dir, "hosts.yaml"), []byte(`
 defaults: {user: deploy, port: 2222, bastion: "gate@b1:22,b2", known_hosts: kh, sudo_password_env: SUDO}
 hosts:
   - name: a
@@ -184,6 +184,12 @@ func TestFaults(t *testing.T) {
 		{"hosts: [{name: a}]\nrelease: {keep: 1}\n", "release.keep: 1: want 2 or more"},
 		{"hosts: [{name: a}]\nredis: {maxmemory: lots}\n", "redis.maxmemory"},
 		{"hosts: [{name: a}]\nredis: {maxmemory: 0}\n", "redis.maxmemory"},
+		{"hosts: [{name: a}]\nredis: {maxmemory: 4 gb}\n", "redis.maxmemory"},
+		{"hosts: [{name: a}]\nredis: {appendfsync: no}\n", "redis.appendfsync"},
+		{"hosts: [{name: a}]\nredis: {tls: true, tls_port: 6379}\n", "redis.tls_port: 6379: is redis.port"},
+		{"hosts: [{name: a}]\nredis: {bind: ['::']}\n", `redis.bind[0]: "::": that is every address`},
+		{"hosts: [{name: a}]\nmysql: {port: 70000}\n", "mysql.port: 70000"},
+		{"hosts: [{name: a}]\nmongodb: {flavor: postgres}\n", "mongodb.flavor"},
 		{"hosts: [{name: a}]\nredis: {bind: [10.0.0.1, 0.0.0.0]}\n", `redis.bind[1]: "0.0.0.0": that is every address`},
 		{"hosts: [{name: a}]\nmysql: {bind: [db.internal]}\n", `mysql.bind[0]: "db.internal": want an IP address`},
 		{"hosts: [{name: a}]\nmongodb: {unit: 'a:b'}\n", "mongodb.unit"},
@@ -232,7 +238,7 @@ func TestPasswordsAreNotTold(t *testing.T) {
 		"hosts: [{name: a}]\nmongodb: {uri_env: 'mongodb://u:hunter2!@h'}",
 		"hosts: [{name: a}]\npackages: {proxy: 'http://u:hunter2!@p:1'}",
 	} {
-		i, err := Parse("h.yaml", []byte(text))
+		i, err := parse("h.yaml", []byte(text))
 		if err == nil {
 			i.complete()
 			err = i.Validate()
@@ -315,7 +321,7 @@ func TestOpen(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	t.Parallel()
-	i, err := Parse("h.yaml", []byte("hosts: [{name: web1}, {name: web2, address: 192.0.2.2}, {name: db, roles: [redis, mongodb]}]"))
+	i, err := parse("h.yaml", []byte("hosts: [{name: web1}, {name: web2, address: 192.0.2.2}, {name: db, roles: [redis, mongodb]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,16 +126,8 @@ func load(path string) (*Inventory, error) {
 	return parse(path, data)
 }
 
-// Parse reads the text of a file and does not validate it. Faults name file, line and key. Relative
-// paths in it are relative to the folder of path.
-func Parse(path string, data []byte) (*Inventory, error) {
-	i, err := parse(path, data)
-	if err != nil {
-		return nil, err // not what was read in part
-	}
-	return i, nil
-}
-
+// parse reads the text of a file and does not validate it. Faults name file, line and key; beside them is what could be
+// read. Relative paths in it are relative to the folder of path.
 func parse(path string, data []byte) (*Inventory, error) {
 	i := Default()
 	err := strict.Decode(path, data, i)

@@ -5,6 +5,7 @@
 package mongodb
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,7 +21,6 @@ import (
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
-	"github.com/cr-clawer/urifilter/systemd"
 )
 
 // Flavors of the server.
@@ -69,30 +69,17 @@ type Server struct {
 
 var database = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
-// New checks the options.
+// New completes options that come from a valid inventory, and refuses what no host could install.
 func New(o Options) (*Server, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("mongodb."+format, args...)) }
 	o = o.complete()
-	if o.Flavor != MongoDB && o.Flavor != FerretDB {
-		fault("flavor %q: want mongodb or ferretdb", o.Flavor)
-	}
 	if o.Flavor == MongoDB && !slices.ContainsFunc(matrix(), func(r row) bool { return r.series == o.Version }) {
 		fault("version %q: want %s", o.Version, strings.Join(series(), " or "))
 	}
-	if o.Port < 1 || o.Port > 65535 {
-		fault("port %d: want 1 to 65535", o.Port)
-	}
-	bind, wrong := address.Bind(o.Bind)
-	for _, text := range wrong {
-		fault("%s", text)
-	}
-	o.Bind = bind
-	if o.Flavor == FerretDB && len(bind) > 1 {
+	o.Bind, _ = address.Bind(o.Bind)
+	if o.Flavor == FerretDB && len(o.Bind) > 1 {
 		fault("bind: FerretDB listens on one address: want one that all filter hosts reach")
-	}
-	if !systemd.UnitName(o.Unit) {
-		fault("unit %q: want the name of a systemd unit", o.Unit)
 	}
 	for _, name := range append([]string{o.Database}, o.More...) {
 		if !database.MatchString(name) {
@@ -103,30 +90,15 @@ func New(o Options) (*Server, error) {
 }
 
 func (o Options) complete() Options {
-	if o.Flavor == "" {
-		o.Flavor = MongoDB
+	o.Flavor, o.Version, o.Port = cmp.Or(o.Flavor, MongoDB), cmp.Or(o.Version, "8.0"), cmp.Or(o.Port, 27017)
+	o.Database = cmp.Or(o.Database, "urifilter")
+	unit, packages := "mongod", []string{"mongodb-org"}
+	if o.Flavor == FerretDB {
+		unit, packages = "ferretdb", []string{"ferretdb"}
 	}
-	if o.Version == "" {
-		o.Version = "8.0"
-	}
-	if o.Port == 0 {
-		o.Port = 27017
-	}
-	if o.Database == "" {
-		o.Database = "urifilter"
-	}
-	if o.Unit == "" {
-		o.Unit = map[string]string{FerretDB: "ferretdb"}[o.Flavor]
-		if o.Unit == "" {
-			o.Unit = "mongod"
-		}
-	}
-	o.Unit = strings.TrimSuffix(o.Unit, ".service")
+	o.Unit = strings.TrimSuffix(cmp.Or(o.Unit, unit), ".service")
 	if len(o.Packages) == 0 {
-		o.Packages = []string{"mongodb-org"}
-		if o.Flavor == FerretDB {
-			o.Packages = []string{"ferretdb"}
-		}
+		o.Packages = packages
 	}
 	return o
 }

@@ -15,18 +15,8 @@ import (
 
 func server(t *testing.T, o mysql.Options) (*mysql.Server, []step.Step) {
 	t.Helper()
-	s, err := mysql.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mysql.New(o)
 	return s, s.Steps(apt.New(apt.Options{}))
-}
-
-func TestOptions(t *testing.T) {
-	if _, err := mysql.New(mysql.Options{Port: 70000, Bind: []string{"db.example"}}); err == nil ||
-		!strings.Contains(err.Error(), "mysql.port 70000") || !strings.Contains(err.Error(), "mysql.bind") {
-		t.Error(err)
-	}
 }
 
 // From nothing to a server that daemons can use, over the network and after a reboot; what others

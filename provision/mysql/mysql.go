@@ -6,8 +6,8 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -45,21 +45,11 @@ const (
 // Server is one host's server during one run.
 type Server struct{ options Options }
 
-// New checks the options.
-func New(o Options) (*Server, error) {
-	if o.Port == 0 {
-		o.Port = 3306
-	}
-	var faults []error
-	if o.Port < 1 || o.Port > 65535 {
-		faults = append(faults, fmt.Errorf("mysql.port %d: want 1 to 65535", o.Port))
-	}
-	bind, wrong := address.Bind(o.Bind)
-	for _, text := range wrong {
-		faults = append(faults, fmt.Errorf("mysql.%s", text))
-	}
-	o.Bind = bind
-	return &Server{options: o}, errors.Join(faults...)
+// New completes options that come from a valid inventory.
+func New(o Options) *Server {
+	o.Port = cmp.Or(o.Port, 3306)
+	o.Bind, _ = address.Bind(o.Bind)
+	return &Server{options: o}
 }
 
 // Package is the name of the server's package.

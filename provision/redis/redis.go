@@ -6,10 +6,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -73,45 +72,14 @@ type Server struct {
 	closing bool // the plain port must be closed now
 }
 
-var memory = regexp.MustCompile(`^(?i)[1-9][0-9]*(b|kb?|mb?|gb?)?$`)
-
-// New checks the options.
+// New completes options that come from a valid inventory.
 func New(o Options) (*Server, error) {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("redis."+format, args...)) }
-	if o.Package == "" {
-		o.Package = "redis-server"
-	}
-	if o.Port == 0 {
-		o.Port = 6379
-	}
-	if o.AppendFsync == "" {
-		o.AppendFsync = "everysec"
-	}
+	o.Package, o.Port, o.AppendFsync = cmp.Or(o.Package, "redis-server"), cmp.Or(o.Port, 6379), cmp.Or(o.AppendFsync, "everysec")
 	i := slices.IndexFunc(products(), func(p product) bool { return p.pkg == o.Package })
 	if i < 0 {
-		fault("package %q: want redis-server or valkey-server", o.Package)
+		return nil, fmt.Errorf("redis.package %q: want redis-server or valkey-server", o.Package)
 	}
-	if o.Port < 1 || o.Port > 65535 {
-		fault("port %d: want 1 to 65535", o.Port)
-	}
-	if o.TLSPort < 0 || o.TLSPort > 65535 || o.TLSPort == o.Port {
-		fault("tls_port %d: want 1 to 65535, and another than port: both are open until every filter host calls by TLS", o.TLSPort)
-	}
-	if o.AppendFsync != "everysec" && o.AppendFsync != "always" {
-		fault("appendfsync %q: want everysec or always", o.AppendFsync)
-	}
-	if o.MaxMemory != "" && !memory.MatchString(o.MaxMemory) {
-		fault("maxmemory %q: want a number with a unit, such as 4gb", o.MaxMemory)
-	}
-	bind, wrong := address.Bind(o.Bind)
-	for _, text := range wrong {
-		fault("%s", text)
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	o.Bind = bind
+	o.Bind, _ = address.Bind(o.Bind)
 	return &Server{options: o, product: products()[i]}, nil
 }
 

@@ -90,9 +90,7 @@ func New(o Options) (*Site, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.mysql, err = mysql.New(options); err != nil {
-			return nil, err
-		}
+		s.mysql = mysql.New(options)
 		s.mysqlPassword = s.once(with[0], s.mysql.Password)
 	}
 	if with := inv.With(inventory.RoleMongoDB); len(with) > 0 {
