@@ -21,7 +21,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,33 +111,21 @@ func (l *Laptop) clone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"go.mod", "go.sum", "client", "configs", "daemon", "systemd"} {
-		if err := copyTree(filepath.Join(root, name), filepath.Join(l.Dir, name)); err != nil {
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(l.Dir, name), text, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"client", "configs", "daemon", "systemd"} {
+		if err := os.CopyFS(filepath.Join(l.Dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, rel)
-		if entry.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, data, 0o644)
-	})
 }
 
 // Inventory returns the text of an inventory with all hosts.

@@ -13,7 +13,7 @@ import (
 // round trip may take a fifth of a second, and there are dozens of questions. Their turns follow, as if there had
 // been none of this, but find the answers in the memo, as long as nothing has changed since. It returns how many
 // they are, and when all have asked: nothing is changed or proved meanwhile.
-func (m *member) glance(ctx context.Context, phase string, steps []step.Step) int {
+func (m *member) glance(ctx context.Context, steps []step.Step) int {
 	m.memo.settle()
 	asks := step.Glances(steps)
 	if len(asks) < 2 {

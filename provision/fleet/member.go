@@ -101,7 +101,7 @@ func (m *member) check(ctx context.Context) {
 	early := 0
 	for i, s := range m.preflight {
 		if i >= early {
-			early = i + m.glance(ctx, "", m.preflight[i:])
+			early = i + m.glance(ctx, m.preflight[i:])
 		}
 		if !m.record(m.try(ctx, "", s, nil)) {
 			return
@@ -159,7 +159,7 @@ func (m *member) doAll(ctx, guarded context.Context, phase string, steps []step.
 	early := 0
 	for i, s := range steps {
 		if i >= early {
-			early = i + m.glance(guarded, phase, steps[i:])
+			early = i + m.glance(guarded, steps[i:])
 		}
 		r := m.try(guarded, phase, s, &m.begun)
 		if r.Err != nil && ctx.Err() == nil && context.Cause(guarded) != nil {

@@ -58,7 +58,7 @@ func (d *Dialer) prepare(ctx context.Context, h inventory.Host, o login.Confirma
 		}
 	}
 	t := chain[len(chain)-1]
-	if p.Key, err = d.opens(ctx, h, t); err == nil {
+	if p.Key, err = d.opens(ctx, h); err == nil {
 		return nil
 	}
 	if !isAuth(err) {
@@ -81,14 +81,14 @@ func (d *Dialer) prepare(ctx context.Context, h inventory.Host, o login.Confirma
 	}
 	p.Installed = true
 	h.IdentityFile = file
-	if p.Key, err = d.opens(ctx, h, t); err != nil {
+	if p.Key, err = d.opens(ctx, h); err != nil {
 		return fmt.Errorf("the key %s was put on the host, and does not open it: %w\nhint: the host's journal says why (journalctl -u ssh): AuthorizedKeysFile in sshd_config, or modes of the home folder", file, withoutHint(err))
 	}
 	return nil
 }
 
 // opens returns the key that lets us in, without passwords.
-func (d *Dialer) opens(ctx context.Context, h inventory.Host, t login.Target) (string, error) {
+func (d *Dialer) opens(ctx context.Context, h inventory.Host) (string, error) {
 	c, err := d.dial(ctx, h, login.ByKey)
 	if err != nil {
 		return "", err

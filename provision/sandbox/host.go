@@ -84,7 +84,7 @@ func (h *Host) layOut(ctx context.Context, tree string) error {
 		}
 		fmt.Fprintf(&disks, "%s %s\n", image, path)
 	}
-	prepare, err := h.prepareScript(ctx)
+	prepare, err := h.prepareScript()
 	if err != nil {
 		return err
 	}

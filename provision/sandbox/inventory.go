@@ -31,7 +31,7 @@ func (s *Sandbox) writeInventory() error {
 		fmt.Fprintf(&t, "mongodb:\n  flavor: ferretdb\n  repository:\n    url: %s\n    suite: %s\n    component: %s\n    key_file: %s\n    packages: [%s]\n",
 			r.URL, r.Suite, r.Component, strconv.Quote(r.KeyFile), r.Package)
 	}
-	return writeFile(s.Inventory, []byte(t.String()), 0o600)
+	return writeFile(s.Inventory, []byte(t.String()))
 }
 
 // giveAway lets the user who called sudo use the sandbox: read its files and log in.

@@ -81,7 +81,7 @@ func (l limit) raise(kept string) error {
 	if err != nil || now >= l.least {
 		return err
 	}
-	if err := writeFile(filepath.Join(kept, l.name), was, 0o600); err != nil {
+	if err := writeFile(filepath.Join(kept, l.name), was); err != nil {
 		return err
 	}
 	return os.WriteFile(l.path, fmt.Appendln(nil, l.least), 0o600)

@@ -14,7 +14,7 @@ import (
 )
 
 // prepareScript makes a host out of the tree that all share; it is run once, in the host's root.
-func (h *Host) prepareScript(ctx context.Context) (string, error) {
+func (h *Host) prepareScript() (string, error) {
 	key, err := os.ReadFile(h.sandbox.KeyFile + ".pub")
 	if err != nil {
 		return "", err
@@ -106,5 +106,5 @@ func (s *Sandbox) writeKnownHosts() error {
 			fmt.Fprintf(&text, "%s %s\n", h.Address, key)
 		}
 	}
-	return writeFile(s.KnownHosts, []byte(text.String()), 0o600)
+	return writeFile(s.KnownHosts, []byte(text.String()))
 }

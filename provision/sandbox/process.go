@@ -33,17 +33,31 @@ func run(ctx context.Context, name string, args ...string) error {
 
 func runInput(ctx context.Context, input, name string, args ...string) error {
 	cmd := command(ctx, name, args...)
-	cmd.Stdin = strings.NewReader(input)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	var all bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &all, &all
+	return runPlain(ctx, cmd, &all)
+}
+
+// output runs a program and returns its standard output.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := command(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := runPlain(ctx, cmd, &stderr)
+	return stdout.String(), err
+}
+
+// runPlain runs a command in the plain environment; its error has what the command said.
+func runPlain(ctx context.Context, cmd *exec.Cmd, said *bytes.Buffer) error {
 	cmd.Env = plainEnv()
-	if err := runCommand(cmd); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return &runError{command: strings.Join(append([]string{name}, args...), " "), output: output.String(), err: err}
+	err := runCommand(cmd)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
-	return nil
+	return &runError{command: strings.Join(cmd.Args, " "), output: said.String(), err: err}
 }
 
 // runError is the error of a program that failed.
@@ -68,21 +82,6 @@ func tail(text string, lines int) string {
 func plainEnv() []string {
 	return append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive",
 		"PATH="+os.Getenv("PATH")+":/usr/sbin:/usr/bin:/sbin:/bin")
-}
-
-// output runs a program and returns its standard output.
-func output(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := command(ctx, name, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.Env = plainEnv()
-	if err := runCommand(cmd); err != nil {
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		return "", &runError{command: strings.Join(append([]string{name}, args...), " "), output: stderr.String(), err: err}
-	}
-	return stdout.String(), nil
 }
 
 // started returns when a process began, in ticks since the machine's boot.

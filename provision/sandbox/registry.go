@@ -93,7 +93,7 @@ func writeOwner(index int, o owner) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(entry(index), "owner"), text, 0o600)
+	return writeFile(filepath.Join(entry(index), "owner"), text)
 }
 
 // claimed returns the index of the folder's sandbox, -1 if it has none.

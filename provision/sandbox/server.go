@@ -60,7 +60,7 @@ func (s *Sandbox) serveRepository(ctx context.Context, cache string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(s.Dir, aptrepo.KeyName), key, 0o600); err != nil {
+	if err := writeFile(filepath.Join(s.Dir, aptrepo.KeyName), key); err != nil {
 		return err
 	}
 	s.state.Repository = dir

@@ -85,7 +85,7 @@ func (st state) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, "state.json"), append(text, '\n'), 0o600)
+	return writeFile(filepath.Join(dir, "state.json"), append(text, '\n'))
 }
 
 // add adds hosts that do not exist yet.
@@ -165,10 +165,10 @@ func removeEmpty(dir string) error {
 // beside is where the new content of a file is written first. A process killed then leaves it.
 func beside(path string) string { return path + ".new" }
 
-// writeFile replaces a file in one step.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
+// writeFile replaces a file in one step; nobody else can read it.
+func writeFile(path string, text []byte) error {
 	temp := beside(path)
-	if err := os.WriteFile(temp, text, mode); err != nil {
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(temp, path)
