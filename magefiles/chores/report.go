@@ -23,15 +23,13 @@ type event struct {
 // report reads go test -json and prints a line per package, the output of what
 // failed, and the reason why tests were skipped.
 type report struct {
-	out                     io.Writer
-	passed, failed, skipped int
-	broken                  []string // packages that failed, sorted when summed up
+	counts
+	out io.Writer
 
 	// output of the tests that have not ended, by package and test; the test "" is
 	// the package itself.
 	pending map[string]map[string]*bytes.Buffer
 	ran     map[string]int // tests by package
-	times   []testTime     // of tests that are not subtests
 }
 
 func newReport(out io.Writer) *report {
@@ -145,27 +143,17 @@ func (r *report) endPackage(e event) {
 	delete(r.pending, e.Package)
 }
 
-// sum returns the last line: the results of all tests.
-func (r *report) sum() string {
-	s := fmt.Sprintf("%d passed, %d failed, %d skipped", r.passed, r.failed, r.skipped)
-	if len(r.broken) > 0 {
-		slices.Sort(r.broken)
-		s += "; broken: " + strings.Join(r.broken, " ")
-	}
-	return s
-}
-
 // verdict returns an error unless tests ran and all went as they must. A package may break
 // without a failed test: it does not compile, or its process ends early. With mayBeNone it
 // is not an error if no test ran.
 func (r *report) verdict(noSkip, mayBeNone bool) error {
 	switch {
 	case r.failed > 0 || len(r.broken) > 0:
-		return fmt.Errorf("tests failed: %s", r.sum())
+		return fmt.Errorf("tests failed: %s", r.counts)
 	case r.skipped > 0 && noSkip:
-		return fmt.Errorf("tests were skipped, which URIFILTER_NO_SKIP forbids: %s", r.sum())
+		return fmt.Errorf("tests were skipped, which URIFILTER_NO_SKIP forbids: %s", r.counts)
 	case r.passed == 0 && !mayBeNone:
-		return fmt.Errorf("no test ran: %s", r.sum())
+		return fmt.Errorf("no test ran: %s", r.counts)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 		`{"Action":"pass","Package":"r","Test":"TestD","Elapsed":0.1}`,
 		`{"Action":"pass","Package":"r","Elapsed":0.5}`,
 	)
-	if got := r.sum(); got != "2 passed, 1 failed, 1 skipped; broken: p" {
+	if got := r.String(); got != "2 passed, 1 failed, 1 skipped; broken: p" {
 		t.Errorf("sum: %s", got)
 	}
 	for _, want := range []string{"b_test.go:7: got 1, want 2", "skip\tp TestC: c_test.go:9: no redis here\n", "FAIL\tp\t", "-\tq\tno tests", "ok\tr\t0.5s\t1 tests"} {
@@ -62,7 +62,7 @@ func TestReportOfARace(t *testing.T) {
 		`{"Action":"fail","Package":"p","Test":"TestB","Elapsed":0.1}`,
 		`{"Action":"fail","Package":"p","Elapsed":1.25}`,
 	)
-	if got := r.sum(); got != "1 passed, 1 failed, 0 skipped; broken: p" || !strings.Contains(out, "Read at 0x00c0002802b8") {
+	if got := r.String(); got != "1 passed, 1 failed, 0 skipped; broken: p" || !strings.Contains(out, "Read at 0x00c0002802b8") {
 		t.Errorf("sum: %s\n%s", got, out)
 	}
 }
@@ -78,7 +78,7 @@ func TestReportBrokenPackages(t *testing.T) {
 		`{"Action":"fail","Package":"q","Elapsed":0}`,
 		`go: something of the go command`,
 	)
-	if got := r.sum(); got != "0 passed, 1 failed, 0 skipped; broken: p q" {
+	if got := r.String(); got != "0 passed, 1 failed, 0 skipped; broken: p q" {
 		t.Errorf("sum: %s", got)
 	}
 	for _, want := range []string{"syntax error", "all goroutines are asleep", "go: something of the go command\n"} {

@@ -235,7 +235,7 @@ func (r Repo) report(what string, mayBeNone bool, commands ...*exec.Cmd) error {
 			return fmt.Errorf("%s: output: %w", what, err)
 		}
 	}
-	fmt.Fprintln(r.Out, rep.sum())
+	fmt.Fprintln(r.Out, rep.counts)
 	r.total.add(rep)
 	if err := rep.verdict(r.NoSkip, mayBeNone); err != nil {
 		return err

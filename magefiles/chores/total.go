@@ -10,10 +10,15 @@ import (
 
 // total counts the tests of several reports.
 type total struct {
-	mu                      sync.Mutex // of add
+	mu sync.Mutex // of add
+	counts
+}
+
+// counts are the results of tests.
+type counts struct {
 	passed, failed, skipped int
-	broken                  []string
-	times                   []testTime
+	broken                  []string   // packages that failed
+	times                   []testTime // of tests that are not subtests
 }
 
 // testTime is how long a test took, including its subtests.
@@ -36,10 +41,11 @@ func (t *total) add(r *report) {
 	t.times = append(t.times, r.times...)
 }
 
-func (t *total) String() string {
-	s := fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
-	if len(t.broken) > 0 {
-		s += "; broken: " + strings.Join(t.broken, " ")
+// String is the last line of a target.
+func (c counts) String() string {
+	s := fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+	if len(c.broken) > 0 {
+		s += "; broken: " + strings.Join(slices.Sorted(slices.Values(c.broken)), " ")
 	}
 	return s
 }
