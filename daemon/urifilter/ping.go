@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
@@ -27,7 +28,7 @@ type pingResult struct {
 func newPingCommand() *cobra.Command {
 	var conn connection.Flags
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := conn.Calling(&cobra.Command{
 		Use:   "ping",
 		Short: "Ask a daemon whether it is up and ready",
 		Long: `Ask a daemon once whether it is up, whether it is ready to take batches, and which
@@ -38,44 +39,37 @@ starts, stops, or waits for Redis or the archive).`,
 		Example: `  urifilter ping
   urifilter ping --server filter.example.com:8000 --timeout 2s || echo "not ready"`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := conn.Dial(cmd)
-			if err != nil {
+	}, func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
+		pong, err := daemon.Ping(cmd.Context())
+		result := pingResult{URL: pong.URL, Alive: err == nil, Ready: pong.Ready, Version: pong.Version, Seconds: pong.Took.Seconds(), Detail: pong.Detail}
+		if err != nil {
+			result.Detail = err.Error()
+		}
+		if asJSON {
+			if err := command.WriteJSON(cmd.OutOrStdout(), result); err != nil {
 				return err
 			}
-			defer daemon.Close()
-			pong, err := daemon.Ping(cmd.Context())
-			result := pingResult{URL: pong.URL, Alive: err == nil, Ready: pong.Ready, Version: pong.Version, Seconds: pong.Took.Seconds(), Detail: pong.Detail}
-			if err != nil {
-				result.Detail = err.Error()
-			}
-			if asJSON {
-				if err := command.WriteJSON(cmd.OutOrStdout(), result); err != nil {
-					return err
-				}
-			}
-			switch {
-			case err != nil && asJSON:
-				return command.ExitCode(command.ExitFailure)
-			case err != nil:
+		}
+		switch {
+		case err != nil && asJSON:
+			return command.ExitCode(command.ExitFailure)
+		case err != nil:
+			return err
+		}
+		state := "ready"
+		if !pong.Ready {
+			state = "not ready: " + pong.Detail
+		}
+		if !asJSON {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s (urifilter %s, %s)\n", pong.URL, state, pong.Version, human.Duration(pong.Took.Round(10*time.Microsecond))); err != nil {
 				return err
 			}
-			state := "ready"
-			if !pong.Ready {
-				state = "not ready: " + pong.Detail
-			}
-			if !asJSON {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s (urifilter %s, %s)\n", pong.URL, state, pong.Version, human.Duration(pong.Took.Round(10*time.Microsecond))); err != nil {
-					return err
-				}
-			}
-			if !pong.Ready {
-				return command.ExitCode(exitNotReady)
-			}
-			return nil
-		},
-	}
-	conn.Register(cmd)
+		}
+		if !pong.Ready {
+			return command.ExitCode(exitNotReady)
+		}
+		return nil
+	})
 	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }

@@ -19,7 +19,7 @@ func newStatsCommand() *cobra.Command {
 	var conn connection.Flags
 	var asJSON, once bool
 	interval := 2 * time.Second
-	cmd := &cobra.Command{
+	cmd := conn.Calling(&cobra.Command{
 		Use:   "stats",
 		Short: "Show what a daemon is doing, until interrupted",
 		Long: `Show what a daemon is doing: requests and errors, and for each filter its items, how full
@@ -34,19 +34,12 @@ line of JSON.`,
 		Example: `  urifilter stats
   urifilter stats --once --interval 0 --json | jq .filters`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if interval < 0 || interval == 0 && !once {
-				return command.UsageError{Err: fmt.Errorf("--interval %s: want more than 0, or 0 with --once", interval)}
-			}
-			daemon, err := conn.Dial(cmd)
-			if err != nil {
-				return err
-			}
-			defer daemon.Close()
-			return watchStats(cmd.Context(), daemon, cmd.OutOrStdout(), watching{interval, once, asJSON, terminal.Is(cmd.OutOrStdout())})
-		},
-	}
-	conn.Register(cmd)
+	}, func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
+		if interval < 0 || interval == 0 && !once {
+			return command.UsageError{Err: fmt.Errorf("--interval %s: want more than 0, or 0 with --once", interval)}
+		}
+		return watchStats(cmd.Context(), daemon, cmd.OutOrStdout(), watching{interval, once, asJSON, terminal.Is(cmd.OutOrStdout())})
+	})
 	command.JSONFlag(cmd, &asJSON)
 	cmd.Flags().DurationVar(&interval, "interval", interval, "`time` between two polls")
 	cmd.Flags().BoolVar(&once, "once", false, "print one table and exit")

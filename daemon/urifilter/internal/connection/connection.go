@@ -66,6 +66,20 @@ func (c *Flags) Dial(cmd *cobra.Command) (*client.Client, error) {
 	return daemon, nil
 }
 
+// Calling makes a command one that calls a daemon: it adds the flags, and do gets the client.
+func (c *Flags) Calling(cmd *cobra.Command, do func(cmd *cobra.Command, daemon *client.Client, args []string) error) *cobra.Command {
+	c.Register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		daemon, err := c.Dial(cmd)
+		if err != nil {
+			return err
+		}
+		defer daemon.Close()
+		return do(cmd, daemon, args)
+	}
+	return cmd
+}
+
 // FlagOrEnv returns the value of the flag if it was given, else that of the variable, else the default.
 func FlagOrEnv(cmd *cobra.Command, flag, value, variable string) string {
 	if env := os.Getenv(variable); env != "" && !cmd.Flags().Changed(flag) {

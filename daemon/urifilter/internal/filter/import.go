@@ -70,8 +70,6 @@ failure, or Ctrl-C, the same command goes on from there. The file is removed in 
 
   # what a crawl of Scrapy has seen
   urifilter import --filter uri --as scrapy crawls/shop/requests.seen`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	c.register(cmd)
 	cmd.Args = cobra.ExactArgs(1)

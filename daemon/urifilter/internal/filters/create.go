@@ -16,7 +16,7 @@ func newCreate() *cobra.Command {
 	var asJSON bool
 	var spec client.FilterSpec
 	var params parameterFlags
-	cmd := &cobra.Command{
+	cmd := conn.Calling(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a filter",
 		Long: `Create a filter, or find that it is there with the same parameters. What no flag
@@ -47,28 +47,21 @@ of both together.`,
   # for a second crawl, to be merged into pages in the end
   urifilter filters create pages_2 --like pages`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon, err := conn.Dial(cmd)
-			if err != nil {
-				return err
-			}
-			defer daemon.Close()
-			spec.More = params.given(cmd.Flags())
-			info, created, err := daemon.CreateFilter(cmd.Context(), args[0], spec)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return command.WriteJSON(cmd.OutOrStdout(), info)
-			case !created:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it exists with these parameters\n", info.Name)
-			default:
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), createdText(info))
-			}
+	}, func(cmd *cobra.Command, daemon *client.Client, args []string) error {
+		spec.More = params.given(cmd.Flags())
+		info, created, err := daemon.CreateFilter(cmd.Context(), args[0], spec)
+		switch {
+		case err != nil:
 			return err
-		},
-	}
-	conn.Register(cmd)
+		case asJSON:
+			return command.WriteJSON(cmd.OutOrStdout(), info)
+		case !created:
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: unchanged, it exists with these parameters\n", info.Name)
+		default:
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), createdText(info))
+		}
+		return err
+	})
 	command.JSONFlag(cmd, &asJSON)
 	f := cmd.Flags()
 	f.StringVar(&spec.Kind, "kind", "", "`kind` of filter: "+configs.KindNames())

@@ -11,7 +11,7 @@ import (
 func newList() *cobra.Command {
 	var conn connection.Flags
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := conn.Calling(&cobra.Command{
 		Use:   "list",
 		Short: "List the filters",
 		Long: `List the filters of a daemon. ITEMS is an estimate, FULL its share of the capacity;
@@ -23,23 +23,16 @@ of those of the kind simhash the documents.`,
 		Example: `  urifilter filters list
   urifilter filters list --json | jq -r '.filters[].name'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := conn.Dial(cmd)
-			if err != nil {
-				return err
-			}
-			defer daemon.Close()
-			list, err := daemon.Filters(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.WriteJSON(cmd.OutOrStdout(), client.FilterList{Filters: list})
-			}
-			return writeTable(cmd.OutOrStdout(), list)
-		},
-	}
-	conn.Register(cmd)
+	}, func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
+		list, err := daemon.Filters(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), client.FilterList{Filters: list})
+		}
+		return writeTable(cmd.OutOrStdout(), list)
+	})
 	command.JSONFlag(cmd, &asJSON)
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
@@ -13,7 +14,7 @@ import (
 func newMerge() *cobra.Command {
 	var conn connection.Flags
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := conn.Calling(&cobra.Command{
 		Use:   "merge FROM INTO",
 		Short: "Make all items of a filter seen in another one",
 		Long: `Make all items of one filter seen in another one, which is then what it would be if they
@@ -28,29 +29,22 @@ filter changes its secret. Filters of other kinds than bloom, exact and timing c
 merged; exact and timing need the embedded store for the first of the two.`,
 		Example: "  urifilter filters create pages_2 --like pages\n  urifilter filters merge pages_2 pages\n  urifilter filters drop pages_2 --confirm pages_2",
 		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon, err := conn.Dial(cmd)
-			if err != nil {
-				return err
-			}
-			defer daemon.Close()
-			info, err := daemon.MergeFilter(cmd.Context(), args[0], args[1])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.WriteJSON(cmd.OutOrStdout(), info)
-			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: has what %s has, %s items in all\n", info.Name, args[0], human.Count(int64(items(info)))); err != nil {
-				return err
-			}
-			if made := capacity(info); made > 0 && items(info) > made {
-				fmt.Fprintf(cmd.ErrOrStderr(), "urifilter: %s has more items than it was made for: about %.2g of new ones are taken for seen\n", info.Name, info.FPREstimate)
-			}
-			return nil
-		},
-	}
-	conn.Register(cmd)
+	}, func(cmd *cobra.Command, daemon *client.Client, args []string) error {
+		info, err := daemon.MergeFilter(cmd.Context(), args[0], args[1])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), info)
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: has what %s has, %s items in all\n", info.Name, args[0], human.Count(int64(items(info)))); err != nil {
+			return err
+		}
+		if made := capacity(info); made > 0 && items(info) > made {
+			fmt.Fprintf(cmd.ErrOrStderr(), "urifilter: %s has more items than it was made for: about %.2g of new ones are taken for seen\n", info.Name, info.FPREstimate)
+		}
+		return nil
+	})
 	command.JSONFlag(cmd, &asJSON)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 1 {

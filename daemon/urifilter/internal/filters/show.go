@@ -3,6 +3,7 @@ package filters
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
@@ -10,28 +11,21 @@ import (
 func newShow() *cobra.Command {
 	var conn connection.Flags
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := conn.Calling(&cobra.Command{
 		Use:     "show NAME",
 		Short:   "Show one filter",
 		Example: "  urifilter filters show uri_generator",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			daemon, err := conn.Dial(cmd)
-			if err != nil {
-				return err
-			}
-			defer daemon.Close()
-			info, err := daemon.GetFilter(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return command.WriteJSON(cmd.OutOrStdout(), info)
-			}
-			return writeFilter(cmd.OutOrStdout(), info)
-		},
-	}
-	conn.Register(cmd)
+	}, func(cmd *cobra.Command, daemon *client.Client, args []string) error {
+		info, err := daemon.GetFilter(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), info)
+		}
+		return writeFilter(cmd.OutOrStdout(), info)
+	})
 	command.JSONFlag(cmd, &asJSON)
 	cmd.ValidArgsFunction = conn.CompleteFilter
 	return cmd
