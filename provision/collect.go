@@ -80,7 +80,7 @@ func (t *Toolkit) withVoice(ctx context.Context, h inventory.Host) context.Conte
 // allPrograms are the programs of all hosts of the inventory, chosen or not.
 func (t *Toolkit) allPrograms() []program.Program {
 	return slices.DeleteFunc(slices.Clone(t.o.Programs), func(p program.Program) bool {
-		return !slices.ContainsFunc(p.Roles, func(role string) bool { return len(t.inventory.With(role)) > 0 })
+		return len(inventory.Having(t.inventory.Hosts, p.Roles...)) == 0
 	})
 }
 

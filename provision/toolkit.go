@@ -106,25 +106,11 @@ func (t *Toolkit) say(host, text string) {
 }
 
 // with returns the chosen hosts that have a role.
-func (t *Toolkit) with(role string) []inventory.Host {
-	var with []inventory.Host
-	for _, h := range t.hosts {
-		if h.Has(role) {
-			with = append(with, h)
-		}
-	}
-	return with
-}
+func (t *Toolkit) with(role string) []inventory.Host { return inventory.Having(t.hosts, role) }
 
 // running returns the chosen hosts that run a program.
 func (t *Toolkit) running(p program.Program) []inventory.Host {
-	var hosts []inventory.Host
-	for _, h := range t.hosts {
-		if slices.ContainsFunc(p.Roles, h.Has) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
+	return inventory.Having(t.hosts, p.Roles...)
 }
 
 // daemonHosts returns the hosts of the targets' program, at least one.

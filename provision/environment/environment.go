@@ -19,20 +19,12 @@ import (
 type Options struct {
 	Program     systemd.Program
 	User, Group string // default: the program's name
-	Home        string // default /var/lib/NAME
-	Data        string // data_dir of the settings; default Home
-	Config      string // folder of the settings; default /etc/NAME
-	Root        string // folder of the releases' folder; default /opt/NAME
 	// Callers are other programs that call the daemon, each with its own token.
 	Callers []string
 }
 
 func (o Options) complete() Options {
-	p := o.Program
-	o.User, o.Group = cmp.Or(o.User, p.User()), cmp.Or(o.Group, p.User())
-	o.Home = cmp.Or(o.Home, p.DataDir())
-	o.Data = cmp.Or(o.Data, o.Home)
-	o.Config, o.Root = cmp.Or(o.Config, p.ConfigDir()), cmp.Or(o.Root, p.Root())
+	o.User, o.Group = cmp.Or(o.User, o.Program.User()), cmp.Or(o.Group, o.Program.User())
 	return o
 }
 
@@ -66,7 +58,7 @@ func (o Options) account() step.Wish {
 		if user == "" {
 			summary = append(summary, "make the user "+o.User)
 			commands = append(commands, fmt.Sprintf("useradd --system --gid %s --home-dir %s --no-create-home --shell /usr/sbin/nologin --comment %s %s",
-				host.Quote(o.Group), host.Quote(o.Home), host.Quote(o.Program.Name+" daemon"), host.Quote(o.User)))
+				host.Quote(o.Group), host.Quote(o.Program.DataDir()), host.Quote(o.Program.Name+" daemon"), host.Quote(o.User)))
 		}
 		if len(summary) == 0 {
 			return nil, nil
@@ -100,17 +92,13 @@ func (f folder) String() string {
 }
 
 func (o Options) list() []folder {
-	all := []folder{
-		{o.Root, 0o755, "root", "root"},
-		{o.Root + "/releases", 0o755, "root", "root"},
-		{o.Config, 0o750, "root", o.Group},
+	return []folder{
+		{o.Program.Root(), 0o755, "root", "root"},
+		{o.Program.Root() + "/releases", 0o755, "root", "root"},
+		{o.Program.ConfigDir(), 0o750, "root", o.Group},
 		// As StateDirectoryMode of the unit.
-		{o.Home, 0o700, o.User, o.Group},
+		{o.Program.DataDir(), 0o700, o.User, o.Group},
 	}
-	if o.Data != o.Home {
-		all = append(all, folder{o.Data, 0o700, o.User, o.Group})
-	}
-	return all
 }
 
 func (o Options) folders() step.Wish {

@@ -63,8 +63,9 @@ func TestSystemSteps(t *testing.T) {
 			if _, err := hosttest.Apply(t, h, environment.Steps(environment.Options{Program: filter, User: "root"})); err == nil || !strings.Contains(err.Error(), "hint: name another one") {
 				t.Errorf("root: %v", err)
 			}
-			hosttest.Must(t, h, environment.Steps(environment.Options{Program: filter, User: "crawl", Group: "crawlers", Home: "/srv/crawl", Data: "/srv/bits", Config: "/srv/etc", Root: "/srv/program"}))
-			if got := h.Sh(t, "stat -c '%a %U:%G' /srv/crawl /srv/bits /srv/etc"); got != "700 crawl:crawlers\n700 crawl:crawlers\n750 root:crawlers" {
+			h.Sh(t, "rm /var/lib/urifilter")
+			hosttest.Must(t, h, environment.Steps(environment.Options{Program: filter, User: "crawl", Group: "crawlers"}))
+			if got := h.Sh(t, "stat -c '%a %U:%G' /var/lib/urifilter /etc/urifilter"); got != "700 crawl:crawlers\n750 root:crawlers" {
 				t.Errorf("other names:\n%s", got)
 			}
 		})

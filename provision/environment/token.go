@@ -16,7 +16,7 @@ func CallerToken(caller string) string { return caller + ".token" }
 
 // token makes the token of a caller in a file of the settings folder.
 func (o Options) token(of, name string) step.Wish {
-	path := o.Config + "/" + name
+	path := o.Program.ConfigDir() + "/" + name
 	return step.NewWish("environment: "+of+" token", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		f, there, err := host.ReadFile(ctx, h, path)
 		if err != nil {

@@ -11,14 +11,11 @@ import (
 func (h Host) Has(role string) bool { return slices.Contains(h.Roles, role) }
 
 // With returns the hosts that have a role.
-func (i *Inventory) With(role string) []Host {
-	var with []Host
-	for _, h := range i.Hosts {
-		if h.Has(role) {
-			with = append(with, h)
-		}
-	}
-	return with
+func (i *Inventory) With(role string) []Host { return Having(i.Hosts, role) }
+
+// Having returns those of hosts that have one of some roles.
+func Having(hosts []Host, roles ...string) []Host {
+	return slices.DeleteFunc(slices.Clone(hosts), func(h Host) bool { return !slices.ContainsFunc(roles, h.Has) })
 }
 
 // Host returns the host of that name.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs/address"
 	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -97,7 +98,7 @@ func (s *Server) configuration() step.Wish {
 				return nil, err
 			}
 		}
-		return &step.Change{Summary: "write " + settingsPath, Diff: unified(now, wish), Apply: func(ctx context.Context) error {
+		return &step.Change{Summary: "write " + settingsPath, Diff: diff.Unified(wish.Path, now.Content, wish.Content), Apply: func(ctx context.Context) error {
 			if err := s.fits(ctx, h); err != nil {
 				return err
 			}

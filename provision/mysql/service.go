@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cr-clawer/urifilter/provision/diff"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
-
-func unified(now, wish host.File) string { return diff.Unified(wish.Path, now.Content, wish.Content) }
 
 // service enables and starts the server, and restarts one that runs with other settings than its files.
 func (s *Server) service() step.Wish {

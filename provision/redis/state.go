@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/secret"
 )
 
 // state is what a host has.
@@ -147,4 +148,16 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 		return fmt.Errorf("%s holds data of other applications: %s; a password would lock them out%s", s.product.name, what, next)
 	}
 	return nil
+}
+
+// Password reads the server's password from its host, or returns secret.ErrNoPassword.
+func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
+	st, err := s.inspect(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	if st.password == "" {
+		return "", secret.ErrNoPassword
+	}
+	return st.password, nil
 }

@@ -32,20 +32,15 @@ func (s *Schedule) noCrontab() step.Wish {
 	return removal("schedule: crontab", noticed, s.Program.Crontab())
 }
 
-// text returns the crontab file. cron reads a % as the end of the line unless a \ precedes
-// it; it takes variables literally, and expands nothing in them.
+// text returns the crontab file.
 func (s *Schedule) text() string {
-	words := append([]string{"systemd-cat", "--identifier=" + s.identifier()}, s.command()...)
-	for i, w := range words {
-		words[i] = strings.ReplaceAll(host.Quote(w), "%", `\%`)
-	}
 	return `# ` + host.Written + `, which rewrites it when it differs.
 # To ` + s.Program.Job.Does + `; journalctl -t ` + s.identifier() + ` shows how it went.
 SHELL=/bin/sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 MAILTO=""
-` + s.Program.Env("TOKEN_FILE") + `="` + s.TokenFile + `"
-` + s.when.String() + " " + s.User + " " + strings.Join(words, " ") + "\n"
+` + s.Program.Env("TOKEN_FILE") + `="` + s.Program.TokenFile() + `"
+` + s.when.String() + " " + s.User + " " + "systemd-cat --identifier=" + s.identifier() + " " + s.command() + "\n"
 }
 
 func (s *Schedule) crontab() step.Undoer {

@@ -4,10 +4,9 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/crontab"
@@ -32,8 +31,6 @@ type Options struct {
 	User    string // of the service; "": that of Program
 	// Group is the service's; "": the one with the user's name.
 	Group string
-	// Binary, Config and TokenFile are paths on the host. "": those of Program.
-	Binary, Config, TokenFile string
 	// Shared is for daemons that share one store: what another one is writing back at that
 	// moment is left to it.
 	Shared bool
@@ -46,60 +43,33 @@ type Schedule struct {
 	onCalendar string // for a timer
 }
 
-// New checks the options and fills in the defaults.
+// New completes options of a valid inventory.
 func New(o Options) (*Schedule, error) {
-	for _, d := range []struct {
-		value *string
-		with  string
-	}{
-		{&o.Kind, Crontab}, {&o.When, "0 0 1 * *"}, {&o.User, o.Program.User()}, {&o.Binary, o.Program.Binary()},
-		{&o.Config, o.Program.Config()}, {&o.TokenFile, o.Program.TokenFile()},
-	} {
-		if *d.value == "" {
-			*d.value = d.with
-		}
-	}
-	if o.Group == "" {
-		o.Group = o.User
+	o.Kind, o.When = cmp.Or(o.Kind, Crontab), cmp.Or(o.When, "0 0 1 * *")
+	o.User = cmp.Or(o.User, o.Program.User())
+	o.Group = cmp.Or(o.Group, o.User)
+	if o.Program.Job == nil && o.Kind != None {
+		return nil, fmt.Errorf("schedule: %s has nothing to do on one", o.Program.Name)
 	}
 	s := &Schedule{Options: o}
-	var faults []error
-	if o.Program.Job == nil && o.Kind != None {
-		faults = append(faults, fmt.Errorf("schedule: %s has nothing to do on one", o.Program.Name))
-	}
-	if o.Kind != Crontab && o.Kind != Timer && o.Kind != None {
-		faults = append(faults, fmt.Errorf("schedule.kind %q: want crontab, timer or none", o.Kind))
-	}
 	var err error
-	if s.when, err = crontab.Parse(o.When); err != nil {
-		faults = append(faults, err)
-	} else if o.Kind == Timer {
+	if s.when, err = crontab.Parse(o.When); err == nil && o.Kind == Timer {
 		s.onCalendar, err = s.when.OnCalendar()
-		faults = append(faults, err)
 	}
-	for _, p := range []string{o.Binary, o.Config, o.TokenFile} {
-		if !path.IsAbs(p) || strings.ContainsAny(p, "\x00\r\n\"'\\$") {
-			faults = append(faults, fmt.Errorf("schedule: path %q: want an absolute one without quotes, $ and \\", p))
-		}
-	}
-	if o.User == "" || strings.ContainsAny(o.User, " \t\r\n:#%") {
-		faults = append(faults, fmt.Errorf("schedule: user %q: want the name of one", o.User))
-	}
-	return s, errors.Join(faults...)
+	return s, err
 }
 
 // identifier is the one under which the journal has the output of the crontab's job; that of
 // the timer's job is under its unit.
 func (s *Schedule) identifier() string { return s.Program.Name + "-" + s.Program.Job.Name }
 
-// command returns the command line that runs, in words.
-func (s *Schedule) command() []string {
-	words := append([]string{s.Binary}, s.Program.Job.Args...)
-	words = append(words, "--config", s.Config)
+// command returns the command line that runs. Its words need no quotes, in a crontab or in a unit.
+func (s *Schedule) command() string {
+	line := s.Program.Binary() + " " + strings.Join(s.Program.Job.Args, " ") + " --config " + s.Program.Config()
 	if s.Shared {
-		words = append(words, "--yield")
+		line += " --yield"
 	}
-	return words
+	return line
 }
 
 // Next returns when the job will run next, in the host's own words and time zone; "" if that

@@ -21,16 +21,9 @@ const dropInHead = "# " + host.Written + ", which rewrites it when it differs.\n
 
 // dropInFiles returns the drop-ins of the job and of its timer.
 func (s *Schedule) dropInFiles() []host.File {
-	words := s.command()
-	for i, w := range words {
-		// See systemd.service(5): % begins a specifier; New has refused quotes and $.
-		if words[i] = strings.ReplaceAll(w, "%", "%%"); strings.ContainsAny(w, " \t") {
-			words[i] = `"` + words[i] + `"`
-		}
-	}
 	job := dropInHead + "[Service]\n" +
-		`Environment="` + s.Program.Env("TOKEN_FILE") + `=` + strings.ReplaceAll(s.TokenFile, "%", "%%") + "\"\n" +
-		"ExecStart=\nExecStart=" + strings.Join(words, " ") + "\n"
+		`Environment="` + s.Program.Env("TOKEN_FILE") + `=` + s.Program.TokenFile() + "\"\n" +
+		"ExecStart=\nExecStart=" + s.command() + "\n"
 	timer := dropInHead + "[Timer]\nOnCalendar=\nOnCalendar=" + s.onCalendar + "\n"
 	return []host.File{
 		{Path: dropInPath(s.Program.JobService()), Content: job},
@@ -81,10 +74,10 @@ func (s *Schedule) timer() step.Wish {
 // register has the program install the timer's units, which it does only on request, and
 // start the timer. From then on the program keeps them up to date with its other units.
 func (s *Schedule) register(ctx context.Context, h host.Host) error {
-	script := host.Words(s.Binary, "service", "install", "--timer", "--config", s.Config, "--user", s.User, "--group", s.Group)
+	script := host.Words(s.Program.Binary(), "service", "install", "--timer", "--config", s.Program.Config(), "--user", s.User, "--group", s.Group)
 	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{noProgram}, Look: true})
 	if err == nil && out.Code == noProgram {
-		return fmt.Errorf("%s does not exist\nhint: go tool mage deploy", s.Binary)
+		return fmt.Errorf("%s does not exist\nhint: go tool mage deploy", s.Program.Binary())
 	}
 	return err
 }

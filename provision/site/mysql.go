@@ -1,7 +1,6 @@
 package site
 
 import (
-	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/mysql"
 	"github.com/cr-clawer/urifilter/provision/program"
@@ -18,11 +17,7 @@ func (s *Site) mysqlOptions(h inventory.Host) (mysql.Options, error) {
 
 // MySQLSteps returns the steps that install the server on the host that has the role, and prove it.
 func (s *Site) MySQLSteps(h inventory.Host) ([]step.Step, error) {
-	packages, err := s.Packages(h)
-	if err != nil {
-		return nil, err
-	}
-	return append([]step.Step{apt.Ready()}, s.mysql.Steps(packages)...), nil
+	return s.serverSteps(h, s.mysql.Steps)
 }
 
 // SharesMySQL reports whether a program on a host has filters in the MariaDB of the role.

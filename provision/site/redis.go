@@ -75,11 +75,15 @@ func (s *Site) once(h inventory.Host, ask func(context.Context, host.Host) (stri
 
 // RedisSteps returns the steps that install the server on the host that has the role, and prove it.
 func (s *Site) RedisSteps(h inventory.Host) ([]step.Step, error) {
+	return s.serverSteps(h, s.redis.Steps)
+}
+
+func (s *Site) serverSteps(h inventory.Host, steps func(*apt.System) []step.Step) ([]step.Step, error) {
 	packages, err := s.Packages(h)
 	if err != nil {
 		return nil, err
 	}
-	return append([]step.Step{apt.Ready()}, s.redis.Steps(packages)...), nil
+	return append([]step.Step{apt.Ready()}, steps(packages)...), nil
 }
 
 // Shares reports whether a program on a host calls the Redis of the role.

@@ -192,5 +192,5 @@ func (s *Site) callers(calls func(program.Servers) bool) []inventory.Host {
 
 // with returns the hosts that run a program.
 func (s *Site) with(p program.Program) []inventory.Host {
-	return slices.DeleteFunc(slices.Clone(s.Inventory.Hosts), func(h inventory.Host) bool { return !slices.ContainsFunc(p.Roles, h.Has) })
+	return inventory.Having(s.Inventory.Hosts, p.Roles...)
 }
