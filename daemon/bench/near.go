@@ -110,7 +110,9 @@ func lookUps(s settings) error {
 		}
 		start := time.Now()
 		for next < c.n {
-			x.Put(document())
+			if err := x.Put(document()); err != nil {
+				return err
+			}
 		}
 		row := []string{c.name, report.Million(float64(c.n)), fmt.Sprint(x.Len()), fmt.Sprintf("%.1f", float64(x.Bytes())/float64(x.Len())), fmt.Sprintf("%.1f s", time.Since(start).Seconds())}
 		for _, remember := range []bool{false, true} {
@@ -119,7 +121,9 @@ func lookUps(s settings) error {
 				q := simhash.Query{Document: document(), Distance: 3, Limit: 10}
 				start := time.Now()
 				if remember {
-					x.Add(q, nil, func() {})
+					if _, err := x.Add(q, nil, func() {}); err != nil {
+						return err
+					}
 				} else {
 					x.Near(q, nil)
 				}
@@ -131,6 +135,9 @@ func lookUps(s settings) error {
 			}
 		}
 		t.Row(row...)
+		if err := x.Free(); err != nil {
+			return err
+		}
 	}
 	s.out.Table("lookups", "In process: distance 3, ids of 30 bytes", t)
 	return nil

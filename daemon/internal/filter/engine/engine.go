@@ -81,9 +81,9 @@ type Settings struct {
 	// MemoryBytes is how much memory of this machine all filters may use together; 0: any
 	// amount. Calls that would exceed it get ErrFull.
 	MemoryBytes uint64
-	// Memory, if not nil, is told from time to time how much they use, and how much of that is
-	// on Go's heap. It must not call the engine.
-	Memory func(bytes, onHeap uint64)
+	// Memory, if not nil, is told from time to time how much they use, which is not on Go's heap.
+	// It must not call the engine.
+	Memory func(bytes uint64)
 	Log    *slog.Logger
 }
 

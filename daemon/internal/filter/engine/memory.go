@@ -35,28 +35,24 @@ type Weighed interface {
 // memory is what all filters of an engine may take of this machine's memory together, with what
 // the calls under way may add.
 type memory struct {
-	limit uint64                     // 0: none
-	taken func(bytes, onHeap uint64) // is told of changes; nil: nobody is
-	mu    sync.Mutex                 // guards the following
-	used  uint64                     // the sum of all shares
-	heap  uint64                     // of that, on Go's heap
-	told  uint64                     // what taken heard last
+	limit uint64             // 0: none
+	taken func(bytes uint64) // is told of changes; nil: nobody is
+	mu    sync.Mutex         // guards the following
+	used  uint64             // the sum of all shares
+	told  uint64             // what taken heard last
 }
 
 // move changes a share from was to now, unless all would exceed the limit then; force: anyway.
-func (m *memory) move(was, now uint64, heap, force bool) bool {
+func (m *memory) move(was, now uint64, force bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !force && m.limit > 0 && m.used-was+now > m.limit {
 		return false
 	}
 	m.used += now - was
-	if heap {
-		m.heap += now - was
-	}
 	if diff := max(m.used, m.told) - min(m.used, m.told); m.taken != nil && diff > m.limit/128 {
 		m.told = m.used
-		m.taken(m.used, m.heap)
+		m.taken(m.used)
 	}
 	return true
 }
@@ -103,7 +99,7 @@ func (f *Filter) tryClaim(set Weighed, more More) *memoryError {
 	}
 	// What fits into memory that the filter has already is no growth, even beyond the limit.
 	fits := need <= set.MemoryFor(More{})
-	if !f.memory.move(f.share.bytes, need, f.onHeap(), fits) {
+	if !f.memory.move(f.share.bytes, need, fits) {
 		return &memoryError{need: need - f.share.bytes, all: true, used: f.memory.sum(), limit: f.memory.limit, until: whenRoom(f.Set)}
 	}
 	f.share.bytes, f.share.more = need, all
@@ -128,7 +124,7 @@ func (f *Filter) weigh() {
 		return
 	}
 	now := set.MemoryFor(f.share.more)
-	f.memory.move(f.share.bytes, now, f.onHeap(), true)
+	f.memory.move(f.share.bytes, now, true)
 	f.share.bytes = now
 }
 
@@ -136,14 +132,8 @@ func (f *Filter) weigh() {
 func (f *Filter) leave() {
 	f.share.mu.Lock()
 	defer f.share.mu.Unlock()
-	f.memory.move(f.share.bytes, 0, f.onHeap(), true)
+	f.memory.move(f.share.bytes, 0, true)
 	f.share.bytes, f.share.ended = 0, true
-}
-
-// onHeap reports whether the filter's memory is on Go's heap, as that of texts is.
-func (f *Filter) onHeap() bool {
-	_, texts := f.Set.(Similar)
-	return texts
 }
 
 // Memory returns how much memory of this machine all filters take, and how much they may; limit 0: any amount.

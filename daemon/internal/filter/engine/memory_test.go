@@ -32,7 +32,7 @@ func TestNoRaceMemoryOfAllFilters(t *testing.T) {
 			{ID: 4, Name: "exact", Kind: "exact", Params: configs.Exact{}},
 			{ID: 5, Name: "unused", Kind: "bloom", Params: configs.Bloom{Capacity: 100_000_000, ErrorRate: 1e-4, OnFull: "warn"}},
 		},
-		MemoryBytes: limit, Memory: func(bytes, _ uint64) { told.Store(bytes) }, Log: quiet,
+		MemoryBytes: limit, Memory: told.Store, Log: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

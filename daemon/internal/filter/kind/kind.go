@@ -169,5 +169,6 @@ type Similar interface {
 	Distance() int
 	// Slots is how many entries, of one slot each, Near may append to the journal for docs.
 	Slots(docs []engine.Document) int
-	Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison)
+	// Near is that of engine.Similar. After an error the memory is unusable.
+	Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison) error
 }

@@ -3,7 +3,6 @@ package simhash
 import (
 	"math/bits"
 	"slices"
-	"unsafe"
 )
 
 // Of D+1 groups of bits that have none in common, two fingerprints that differ in D bits are
@@ -16,63 +15,46 @@ import (
 // the bits in which its fingerprints differ most, if that leaves fewer of them to be read. Its
 // entries take D+1 times the memory then.
 const (
-	maxWidth = 16      // bits of a group
-	foldAt   = 1 << 9  // entries of a bucket, from which on it has folds
-	divideAt = 1 << 15 // from which on it may be divided
-	maxDepth = 2       // divisions on the way to a bucket, beside the first
-	pageBits = 8
+	maxWidth   = 16      // bits of a group
+	foldAt     = 1 << 9  // entries of a bucket, from which on it has folds
+	divideAt   = 1 << 15 // from which on it may be divided
+	maxDepth   = 2       // divisions on the way to a bucket, beside the first
+	regionBits = 6       // of a group: an index has a region for each value of its first ones
 )
 
 // tables have the fingerprints of an index, or of a bucket that was divided, by groups of bits.
-type tables []table
+type tables struct {
+	groups  []group
+	shift   uint8     // a bucket is in the region of its bits above these
+	regions []*region // nil until there is an entry
+	foldAt  uint32
+}
 
-// table has a bucket for each value of a group of bits.
-type table struct {
+// group is a group of bits: a table has a bucket for each value of it.
+type group struct {
 	mask  uint64
 	low   uint8   // if the bits follow each other: the lowest
 	order []uint8 // if they do not: all
-	pages []*page
 }
 
-type page [1 << pageBits]bucket
-
-// bucket has the numbers of fingerprints that are equal in a group of bits, in their order;
-// or it is divided.
-type bucket struct {
-	refs  []uint32
-	crowd *crowd // of a large one
+// division is what a divided bucket has.
+type division struct {
+	tables
+	count int // of its fingerprints
 }
 
-// crowd is what a bucket has when it has many entries.
-type crowd struct {
-	folds   []uint32 // of the fingerprints that refs are the numbers of
-	divided tables
-	count   int // of what is divided
+// view is what is in a bucket.
+type view struct {
+	refs, folds []uint32  // folds: of a large one
+	divided     *division // in place of both
 }
 
 // len is how many entries it has, be it divided or not.
-func (b *bucket) len() int {
-	if b == nil {
-		return 0
+func (v view) len() int {
+	if v.divided != nil {
+		return v.divided.count
 	}
-	if b.divided() != nil {
-		return b.crowd.count
-	}
-	return len(b.refs)
-}
-
-func (b *bucket) folds() []uint32 {
-	if b.crowd == nil {
-		return nil
-	}
-	return b.crowd.folds
-}
-
-func (b *bucket) divided() tables {
-	if b == nil || b.crowd == nil {
-		return nil
-	}
-	return b.crowd.divided
+	return len(v.refs)
 }
 
 // fold makes 32 bits of a fingerprint. Folds differ in no more bits than the fingerprints do, so
@@ -80,19 +62,23 @@ func (b *bucket) divided() tables {
 // folds are near each other.
 func fold(print uint64) uint32 { return uint32(print>>32) ^ uint32(print) }
 
-// newTables are empty ones for groups of bits.
-func newTables(masks []uint64) tables {
-	all := make(tables, len(masks))
+// newTables are empty ones for groups of bits, with a region for each value of the first regionBits.
+func newTables(masks []uint64, regionBits, foldAt int) tables {
+	all := tables{groups: make([]group, len(masks)), foldAt: uint32(foldAt)}
+	widest := 0
 	for i, mask := range masks {
 		low, width := bits.TrailingZeros64(mask), bits.OnesCount64(mask)
-		t := table{mask: mask, low: uint8(low), pages: make([]*page, max(1, 1<<width>>pageBits))}
+		g := group{mask: mask, low: uint8(low)}
 		if mask>>low != 1<<width-1 {
 			for rest := mask; rest != 0; rest &= rest - 1 {
-				t.order = append(t.order, uint8(bits.TrailingZeros64(rest)))
+				g.order = append(g.order, uint8(bits.TrailingZeros64(rest)))
 			}
 		}
-		all[i] = t
+		all.groups[i] = g
+		widest = max(widest, width)
 	}
+	all.shift = uint8(max(0, widest-regionBits))
+	all.regions = make([]*region, 1<<(widest-int(all.shift)))
 	return all
 }
 
@@ -109,40 +95,53 @@ func evenMasks(n int) []uint64 {
 }
 
 // key is which bucket is a fingerprint's.
-func (t *table) key(print uint64) uint32 {
-	if t.order == nil {
-		return uint32(print & t.mask >> t.low)
+func (g *group) key(print uint64) uint32 {
+	if g.order == nil {
+		return uint32(print & g.mask >> g.low)
 	}
 	key := uint32(0)
-	for i, bit := range t.order {
+	for i, bit := range g.order {
 		key |= uint32(print>>bit&1) << i
 	}
 	return key
 }
 
-// bucket is that of a fingerprint, nil if nothing was ever in it or beside it.
-func (t *table) bucket(print uint64) *bucket {
-	key := t.key(print)
-	if p := t.pages[key>>pageBits]; p != nil {
-		return &p[key&(1<<pageBits-1)]
-	}
-	return nil
+// place is where the bucket of a fingerprint is in table i: which of the buckets of which region.
+func (t *tables) place(i int, print uint64) (region **region, place int) {
+	key := int(t.groups[i].key(print))
+	return &t.regions[key>>t.shift], i<<t.shift | key&(1<<t.shift-1)
 }
 
-// least is the smallest of the buckets that a fingerprint is in if it is anywhere; nil if one of
-// them does not exist.
-func (all tables) least(print uint64) *bucket {
-	var least *bucket
-	for i := range all {
-		b := all[i].bucket(print)
-		if d := b.divided(); d != nil {
-			b = d.least(print)
+// bucket is that of a fingerprint in table i.
+func (x *Index) bucket(t *tables, i int, print uint64) view {
+	r, place := t.place(i, print)
+	if *r == nil {
+		return view{}
+	}
+	switch b := (*r).buckets[place]; b.n {
+	case 0:
+		return view{}
+	case divided:
+		return view{divided: x.divisions[b.at]}
+	default:
+		refs, folds := (*r).entries(b)
+		return view{refs: refs, folds: folds}
+	}
+}
+
+// least is the smallest of the buckets that a fingerprint is in if it is anywhere; empty if it is
+// not.
+func (x *Index) least(t *tables, print uint64) (least view) {
+	for i := range t.groups {
+		v := x.bucket(t, i, print)
+		if v.divided != nil {
+			v = x.least(&v.divided.tables, print)
 		}
-		if b == nil {
-			return nil
+		if len(v.refs) == 0 {
+			return view{}
 		}
-		if least == nil || len(b.refs) < len(least.refs) {
-			least = b
+		if least.refs == nil || len(v.refs) < len(least.refs) {
+			least = v
 		}
 	}
 	return least
@@ -150,87 +149,77 @@ func (all tables) least(print uint64) *bucket {
 
 // insert puts fingerprint number ref into a bucket of each table; depth is how often what
 // they are of was divided.
-func (x *Index) insert(all tables, print uint64, ref uint32, depth int) {
-	for i := range all {
-		t := &all[i]
-		key := t.key(print)
-		p := &t.pages[key>>pageBits]
-		if *p == nil {
-			*p = new(page)
-			x.bytes += uint64(unsafe.Sizeof(page{}))
-			if depth == 0 {
-				x.pages++
+func (x *Index) insert(t *tables, print uint64, ref uint32, depth int) error {
+	for i := range t.groups {
+		r, place := t.place(i, print)
+		if *r == nil {
+			*r = &region{buckets: make([]bucket, len(t.groups)<<t.shift), foldAt: t.foldAt}
+			x.bytes += (*r).bytes()
+		}
+		b := &(*r).buckets[place]
+		if b.n != divided && room(b.n) == b.n {
+			if err := x.enlarge(*r, place, depth); err != nil {
+				return err
 			}
 		}
-		b := &(*p)[key&(1<<pageBits-1)]
-		if b.divided() == nil && len(b.refs) == cap(b.refs) {
-			x.enlarge(b, depth)
-		}
-		if divided := b.divided(); divided != nil {
-			x.insert(divided, print, ref, depth+1)
-			b.crowd.count++
+		if b.n != divided {
+			(*r).append(b, ref, print)
 			continue
 		}
-		b.refs = append(b.refs, ref)
-		if b.crowd != nil {
-			b.crowd.folds = append(b.crowd.folds, fold(print))
+		d := x.divisions[b.at]
+		if err := x.insert(&d.tables, print, ref, depth+1); err != nil {
+			return err
 		}
+		d.count++
 	}
+	return nil
 }
 
 // enlarge gives a full bucket room for a quarter more entries; or it divides it.
-func (x *Index) enlarge(b *bucket, depth int) {
-	n := len(b.refs)
-	if n >= x.divideAt && depth < maxDepth && x.divide(b, depth) {
-		return
+func (x *Index) enlarge(r *region, place, depth int) error {
+	if int(r.buckets[place].n) >= x.divideAt && depth < maxDepth {
+		if done, err := x.divide(r, place, depth); done || err != nil {
+			return err
+		}
 	}
-	room := n + n/4 + 2
-	b.refs = append(make([]uint32, 0, room), b.refs...)
-	x.bytes += 4 * uint64(cap(b.refs)-n)
-	if n < x.foldAt {
-		return
-	}
-	if b.crowd == nil {
-		b.crowd = &crowd{}
-		x.bytes += uint64(unsafe.Sizeof(crowd{}))
-	}
-	folds := make([]uint32, 0, room)
-	for _, ref := range b.refs {
-		folds = append(folds, fold(x.prints.at(ref)))
-	}
-	x.bytes += 4 * uint64(cap(folds)-cap(b.crowd.folds))
-	b.crowd.folds = folds
+	was := r.bytes()
+	err := r.enlarge(place, &x.prints)
+	x.bytes += r.bytes() - was
+	return err
 }
 
 // divide divides a bucket if a look-up then reads less than half of it.
-func (x *Index) divide(b *bucket, depth int) bool {
-	masks := x.differing(b.refs)
+func (x *Index) divide(r *region, place, depth int) (done bool, err error) {
+	b := &r.buckets[place]
+	refs, _ := r.entries(*b)
+	masks := x.differing(refs)
 	if masks == nil {
-		return false
+		return false, nil
 	}
-	all := newTables(masks)
+	d := &division{tables: newTables(masks, 0, x.foldAt), count: len(refs)}
 	read := uint64(0) // by one look-up for each of the entries
-	for i := range all {
+	for i := range d.groups {
 		sizes := map[uint32]uint64{}
-		for _, ref := range b.refs {
-			sizes[all[i].key(x.prints.at(ref))]++
+		for _, ref := range refs {
+			sizes[d.groups[i].key(x.prints.at(ref))]++
 		}
 		for _, n := range sizes {
 			read += n * n
 		}
 	}
-	if n := uint64(len(b.refs)); read > n*n/2 {
-		return false
+	if n := uint64(len(refs)); read > n*n/2 {
+		return false, nil
 	}
-	for _, ref := range b.refs {
-		x.insert(all, x.prints.at(ref), ref, depth+1)
+	x.divisions = append(x.divisions, d)
+	number := uint32(len(x.divisions) - 1) // those within it follow
+	for _, ref := range refs {
+		if err := x.insert(&d.tables, x.prints.at(ref), ref, depth+1); err != nil {
+			return false, err
+		}
 	}
-	x.bytes -= 4 * uint64(cap(b.refs)+cap(b.folds()))
-	if b.crowd == nil {
-		x.bytes += uint64(unsafe.Sizeof(crowd{}))
-	}
-	b.refs, b.crowd = nil, &crowd{divided: all, count: len(b.refs)}
-	return true
+	r.leave(*b)
+	*b = bucket{at: number, n: divided}
+	return true, nil
 }
 
 // differing are groups of the bits in which fingerprints differ, those first in which half of

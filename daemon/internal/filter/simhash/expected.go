@@ -2,59 +2,46 @@ package simhash
 
 import (
 	"math/bits"
-	"sort"
-	"unsafe"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/poisson"
 )
 
 // Expected returns how many bytes of memory an index takes on average if it remembers n
 // documents with evenly spread, distinct fingerprints, each with an id of idBytes. For a real
-// index, Bytes agrees within about one percent; an index whose fingerprints have much in common
+// index, Bytes agrees within a few percent; an index whose fingerprints have much in common
 // takes up to twice as much, and so does one in which every bucket is large enough to be
 // divided.
 func Expected(distance int, n uint64, idBytes int) uint64 {
 	if n == 0 {
 		return 0
 	}
-	const chunk = chunkLength
-	up := func(n, unit uint64) uint64 { return (n + unit - 1) / unit }
-	all := up(n, chunk) * chunk * uint64(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(uint32(0)))
-	record := up(uint64(textsHead+idBytes), unit) * unit
-	all += up(n, textsChunk/record) * textsChunk
-	for _, mask := range evenMasks(distance + 1) {
-		all += expectedTable(n, bits.OnesCount64(mask))
+	record := (textsHead + uint64(idBytes) + unit - 1) / unit * unit
+	perChunk := textsChunk / record
+	all := (n+perChunk-1)/perChunk*textsChunk + expectedColumn(8*n) + expectedColumn(4*n)
+
+	t := newTables(evenMasks(distance+1), regionBits, foldAt)
+	r := region{foldAt: foldAt, buckets: make([]bucket, len(t.groups)<<t.shift)}
+	words := 0.0 // of a region
+	for _, g := range t.groups {
+		buckets := float64(uint64(1) << bits.OnesCount64(g.mask))
+		block := poisson.Mean(float64(n)/buckets, func(n uint64) float64 { return float64(r.size(room(uint32(n)))) })
+		words += block * buckets / float64(len(t.regions))
 	}
-	return all
+	size := max(regionBytes, 4*words*(1+expectedSpare))
+	perRegion := float64(n) * float64(len(t.groups)) / float64(len(t.regions))
+	begun := 1 - poisson.Mean(perRegion, func(n uint64) float64 { return float64(1 - min(n, 1)) })
+	return all + uint64(begun*float64(len(t.regions))*(size+float64(r.bytes())))
 }
 
-// expectedTable returns how many bytes the buckets of one group of width bits take.
-func expectedTable(n uint64, width int) uint64 {
-	buckets := float64(uint64(1) << width)
-	mean := float64(n) / buckets
-	var rooms []uint64 // the capacities of a bucket that grows
-	for room := uint64(0); float64(room) <= 2*mean+100; {
-		room += room/4 + 2
-		rooms = append(rooms, room)
+// expectedSpare is the share of a region that is spare, on average: of blocks that were left, and
+// for those to come. It was measured.
+const expectedSpare = 0.15
+
+// expectedColumn is how many bytes a column has in which so many are used.
+func expectedColumn(bytes uint64) uint64 {
+	has := 0
+	for uint64(has) < bytes {
+		has += columnStep(has)
 	}
-	each := poisson.Mean(mean, func(entries uint64) float64 {
-		if entries == 0 {
-			return 0
-		}
-		i := sort.Search(len(rooms), func(i int) bool { return rooms[i] >= entries })
-		size := 4 * float64(rooms[i])
-		if i > 0 && rooms[i-1] >= foldAt { // it was enlarged when it held that many
-			size = 2*size + float64(unsafe.Sizeof(crowd{}))
-		}
-		return size
-	})
-	perPage := min(1<<pageBits, 1<<width)
-	pages := max(1, 1<<width>>pageBits)
-	untouched := poisson.Mean(mean*float64(perPage), func(entries uint64) float64 {
-		if entries == 0 {
-			return 1
-		}
-		return 0
-	})
-	return uint64(each*buckets + float64(pages)*(1-untouched)*float64(unsafe.Sizeof(page{})))
+	return uint64(has)
 }

@@ -3,6 +3,7 @@ package simhash
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -49,14 +50,14 @@ type Index struct {
 	divideAt int // how many entries a bucket must have before it may be divided
 	foldAt   int // how many entries it must have to have folds
 
-	mu     sync.RWMutex
-	all    tables
-	texts  texts          // of the ids
-	prints column[uint64] // the distinct fingerprints, in the order in which they came
-	heads  column[uint32] // the first document of each, in texts
-	count  uint64         // of documents
-	bytes  uint64
-	pages  int // of the tables that are not those of a divided bucket
+	mu        sync.RWMutex
+	all       tables
+	divisions []*division    // of divided buckets
+	texts     texts          // of the ids
+	prints    column[uint64] // the distinct fingerprints, in the order in which they came
+	heads     column[uint32] // the first document of each, in texts
+	count     uint64         // of documents
+	bytes     uint64         // of the regions
 
 	latest [recent]uint32 // the number of the fingerprint of document i is at i % recent
 }
@@ -65,7 +66,34 @@ type Index struct {
 func NewIndex(distance int) *Index { return newIndex(distance, divideAt) }
 
 func newIndex(distance, divideAt int) *Index {
-	return &Index{distance: distance, divideAt: divideAt, foldAt: min(foldAt, divideAt/16), all: newTables(evenMasks(distance + 1))}
+	foldAt := min(foldAt, divideAt/16)
+	return &Index{distance: distance, divideAt: divideAt, foldAt: foldAt, all: newTables(evenMasks(distance+1), regionBits, foldAt)}
+}
+
+// Free returns the memory of all documents. The index is empty then, and ids that it has told must
+// not be used.
+func (x *Index) Free() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	errs := []error{x.prints.mem.Free(), x.heads.mem.Free()}
+	for _, chunk := range x.texts.chunks {
+		errs = append(errs, chunk.Free())
+	}
+	all := []*tables{&x.all}
+	for _, d := range x.divisions {
+		all = append(all, &d.tables)
+	}
+	for _, t := range all {
+		for _, r := range t.regions {
+			if r != nil {
+				errs = append(errs, r.mem.Free())
+			}
+		}
+	}
+	x.all = newTables(evenMasks(x.distance+1), regionBits, x.foldAt)
+	x.divisions, x.texts, x.prints, x.heads = nil, texts{}, column[uint64]{}, column[uint32]{}
+	x.count, x.bytes = 0, 0
+	return errors.Join(errs...)
 }
 
 // Len returns how many documents are kept.
@@ -90,22 +118,27 @@ func (x *Index) MemoryFor(n, idBytes int) uint64 {
 		return bytes
 	}
 	x.mu.RLock()
-	free := -x.pages
-	for _, t := range x.all {
-		free += len(t.pages)
+	free := 0
+	for _, r := range x.all.regions {
+		if r == nil {
+			free++
+		}
 	}
+	groups := len(x.all.groups)
+	region := regionBytes + uint64(unsafe.Sizeof(region{})) + uint64(groups<<x.all.shift)*uint64(unsafe.Sizeof(bucket{}))
 	entries := 0 // of one document: a number, and a fold, in each table, with room for a quarter more
-	if entries = len(x.all) * 10; x.prints.n >= x.divideAt {
-		entries *= len(x.all) + 1 // it may come into a bucket that is divided
+	if entries = groups * 10; x.prints.n >= x.divideAt {
+		entries *= groups + 1 // it may come into a bucket that is divided
 	}
+	columns := columnStep(len(x.prints.mem)) + columnStep(len(x.heads.mem))
 	x.mu.RUnlock()
-	bytes += uint64(min(free, n*len(x.all))) * uint64(unsafe.Sizeof(page{})) // a page of each table
+	bytes += uint64(min(free, n*groups)) * region // one for each table may begin
 	bytes += uint64(n*(entries+textsHead+unit+8+4) + idBytes)
-	bytes += textsChunk + chunkLength*(8+4) // one of each kind may begin
+	bytes += uint64(textsChunk + columns)
 	return bytes + min(bytes/8, uint64(n)*entriesStep)
 }
 
-// entriesStep is what one document adds at most to buckets that were full.
+// entriesStep is what one document adds at most to buckets and regions that were full.
 const entriesStep = 64 << 10
 
 // Answer tells what is near a document.
@@ -169,8 +202,9 @@ func (x *Index) address(ref uint32, id []byte) uint32 {
 
 // Add does what Near does, and then remembers the document. If the document is kept and did not
 // exist before, Add calls remembered before anybody else can find it. If several callers add
-// documents near each other, all but one find another.
-func (x *Index) Add(q Query, near []Near, remembered func()) Answer {
+// documents near each other, all but one find another. After an error, which says that there is no
+// memory, the index is unusable.
+func (x *Index) Add(q Query, near []Near, remembered func()) (Answer, error) {
 	x.mu.RLock()
 	seen := x.count
 	a := x.near(q, near) // most of the work is done in parallel with others
@@ -180,10 +214,11 @@ func (x *Index) Add(q Query, near []Near, remembered func()) Answer {
 	if x.cameNear(q, seen) {
 		a = x.near(q, near)
 	}
-	if x.insertDocument(q.Document) {
+	kept, err := x.insertDocument(q.Document)
+	if kept {
 		remembered()
 	}
-	return a
+	return a, err
 }
 
 // cameNear tells whether one of the documents that came after the first seen ones may be near.
@@ -199,39 +234,44 @@ func (x *Index) cameNear(q Query, seen uint64) bool {
 	return false
 }
 
-// Put remembers a document, and tells whether it is kept and was not there before.
-func (x *Index) Put(doc Document) bool {
+// Put remembers a document. The error is that of Add.
+func (x *Index) Put(doc Document) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.insertDocument(doc)
+	_, err := x.insertDocument(doc)
+	return err
 }
 
-func (x *Index) insertDocument(doc Document) bool {
+// insertDocument tells whether the document is kept and was not there before.
+func (x *Index) insertDocument(doc Document) (kept bool, err error) {
 	ref, there := x.find(doc.Fingerprint)
-	if !there {
-		ref = uint32(x.prints.n)
-		x.prints.append(doc.Fingerprint)
-		x.heads.append(x.texts.append(doc.ID))
-		x.insert(x.all, doc.Fingerprint, ref, 0)
-		x.came(ref)
-		return true
-	}
 	last, n := none, 0
-	for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
-		if n++; n == MaxNear || slices.Equal(x.texts.id(at), doc.ID) {
-			return false
+	if there {
+		for at := x.heads.at(ref); at != none; at = x.texts.next(at) {
+			if n++; n == MaxNear || slices.Equal(x.texts.id(at), doc.ID) {
+				return false, nil
+			}
+			last = at
 		}
-		last = at
 	}
-	x.texts.link(last, x.texts.append(doc.ID))
-	x.came(ref)
-	return true
-}
-
-// came counts a document.
-func (x *Index) came(ref uint32) {
+	at, err := x.texts.append(doc.ID)
+	if err != nil {
+		return false, err
+	}
+	if there {
+		x.texts.link(last, at)
+	} else {
+		ref = uint32(x.prints.n)
+		if err := errors.Join(x.heads.append(at), x.prints.append(doc.Fingerprint)); err != nil {
+			return false, err
+		}
+		if err := x.insert(&x.all, doc.Fingerprint, ref, 0); err != nil {
+			return false, err
+		}
+	}
 	x.latest[x.count%recent] = ref
 	x.count++
+	return true, nil
 }
 
 // Fingerprints returns how many distinct fingerprints there are.
@@ -242,7 +282,7 @@ func (x *Index) Fingerprints() int {
 }
 
 // Documents appends to docs the documents with the fingerprints number from up to, but not
-// including, to, in the order in which the fingerprints came. Their ids never change.
+// including, to, in the order in which the fingerprints came. Their ids are those of the index until Free.
 func (x *Index) Documents(from, to int, docs []Document) []Document {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -256,13 +296,9 @@ func (x *Index) Documents(from, to int, docs []Document) []Document {
 
 // find returns the number of a fingerprint.
 func (x *Index) find(print uint64) (ref uint32, there bool) {
-	least := x.all.least(print)
-	if least == nil {
-		return 0, false
-	}
-	folds := least.folds()
+	least := x.least(&x.all, print)
 	for i, ref := range least.refs {
-		if (folds == nil || folds[i] == fold(print)) && x.prints.at(ref) == print {
+		if (least.folds == nil || least.folds[i] == fold(print)) && x.prints.at(ref) == print {
 			return ref, true
 		}
 	}

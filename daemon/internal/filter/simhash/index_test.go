@@ -46,6 +46,31 @@ func (b *brute) near(q Query) (near []Near, more bool) {
 	return near, more
 }
 
+// indexFor is an empty index, for as long as the test runs.
+func indexFor(t testing.TB, distance, divideAt int) *Index {
+	x := newIndex(distance, divideAt)
+	t.Cleanup(func() {
+		if err := x.Free(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+func put(t testing.TB, x *Index, d Document) {
+	if err := x.Put(d); err != nil {
+		t.Error(err)
+	}
+}
+
+func add(t testing.TB, x *Index, q Query, remembered func()) Answer {
+	a, err := x.Add(q, nil, remembered)
+	if err != nil {
+		t.Error(err)
+	}
+	return a
+}
+
 // flip changes n bits at random.
 func flip(rnd *rand.Rand, print uint64, n int) uint64 {
 	for _, bit := range rnd.Perm(Bits)[:n] {
@@ -69,7 +94,7 @@ func TestNoRaceIndexFindsAll(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, distance %d", name, distance), func(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(1, uint64(distance)))
-				x, b := newIndex(distance, 32), &brute{ids: map[uint64][]string{}}
+				x, b := indexFor(t, distance, 32), &brute{ids: map[uint64][]string{}}
 				for i := range 1500 {
 					d := Document{ID: fmt.Appendf(nil, "doc-%d", rnd.IntN(1000)), Fingerprint: shape(rnd, i)}
 					if i%8 == 0 {
@@ -79,7 +104,7 @@ func TestNoRaceIndexFindsAll(t *testing.T) {
 							t.Fatalf("after %d documents, near %016x, limit %d:\n got %+v\nwant %v, %v", i, q.Fingerprint, q.Limit, got, all, rest)
 						}
 					}
-					x.Put(d)
+					put(t, x, d)
 					b.put(d)
 				}
 				n := uint64(0)
@@ -102,9 +127,9 @@ func TestNoRaceIndexFindsAll(t *testing.T) {
 
 // A smaller distance than the index is made for finds what is that near.
 func TestIndexSmallerDistance(t *testing.T) {
-	x := NewIndex(3)
+	x := indexFor(t, 3, divideAt)
 	for i, print := range []uint64{0, 1, 3, 7, 15} {
-		x.Put(Document{ID: []byte{byte('a' + i)}, Fingerprint: print})
+		put(t, x, Document{ID: []byte{byte('a' + i)}, Fingerprint: print})
 	}
 	for distance, want := range []int{1, 2, 3, 4} {
 		if got := x.Near(Query{Distance: distance, Limit: MaxNear}, nil).Near; len(got) != want {
@@ -116,9 +141,9 @@ func TestIndexSmallerDistance(t *testing.T) {
 // An id is not near itself, whatever else it came with; the same document twice has the same
 // answer.
 func TestOwnIDDoesNotCount(t *testing.T) {
-	x := NewIndex(3)
+	x := indexFor(t, 3, divideAt)
 	add := func(id string, print uint64) (near []Near) {
-		return x.Add(Query{Document{[]byte(id), print}, 3, MaxNear}, nil, func() {}).Near
+		return add(t, x, Query{Document{[]byte(id), print}, 3, MaxNear}, func() {}).Near
 	}
 	for i := range 300 { // more than a look-up keeps
 		if near := add("page", uint64(i)<<20); near != nil {
@@ -138,7 +163,7 @@ func TestOwnIDDoesNotCount(t *testing.T) {
 // Near a page that came with many texts the others are told all the same: those that came first.
 func TestManyTextsOfOneID(t *testing.T) {
 	for _, texts := range []int{60, 1500} { // more than are told, and more than a search collects
-		x := NewIndex(3)
+		x := indexFor(t, 3, divideAt)
 		q := Query{Document{[]byte("asked"), 0x0123_4567_89ab_cdef}, 3, 3}
 		var pairs []uint64 // of bits that are changed
 		for i := range Bits {
@@ -147,10 +172,10 @@ func TestManyTextsOfOneID(t *testing.T) {
 			}
 		}
 		for _, pair := range pairs[:texts] {
-			x.Put(Document{[]byte("page"), q.Fingerprint ^ pair})
+			put(t, x, Document{[]byte("page"), q.Fingerprint ^ pair})
 		}
 		for i, id := range []string{"b", "a", "d", "c"} {
-			x.Put(Document{[]byte(id), q.Fingerprint ^ pairs[texts+i]})
+			put(t, x, Document{[]byte(id), q.Fingerprint ^ pairs[texts+i]})
 		}
 		want := []Near{{"a", 2}, {"b", 2}, {"page", 2}} // c and d came last
 		if got := x.Near(q, nil); !slices.Equal(got.Near, want) || !got.More || got.New {
@@ -163,14 +188,14 @@ func TestManyTextsOfOneID(t *testing.T) {
 // search reads.
 func TestNoRaceRepeatedInACrowd(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
-	x := newIndex(3, 512)
+	x := indexFor(t, 3, 512)
 	var all []Query
 	for i := range 20_000 {
 		all = append(all, Query{Document{fmt.Appendf(nil, "doc-%d", i), rnd.Uint64() & 0x00ff_f000_0000_0030}, 3, 10})
 	}
 	var first []bool
 	for _, q := range all {
-		first = append(first, x.Add(q, nil, func() {}).New)
+		first = append(first, add(t, x, q, func() {}).New)
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(first), func(b bool) bool { return !b })); n < 10 || n > 1000 {
 		t.Errorf("%d are new: the corpus is none", n)
@@ -187,7 +212,7 @@ func TestNoRaceRepeatedInACrowd(t *testing.T) {
 // near it by then.
 func TestRepeated(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
-	x := newIndex(3, 32)
+	x := indexFor(t, 3, 32)
 	var all []Query
 	for i := range 2000 {
 		print := flip(rnd, uint64(i%50)*0x9e3779b97f4a7c15, rnd.IntN(3))
@@ -195,11 +220,11 @@ func TestRepeated(t *testing.T) {
 	}
 	first := make([]bool, len(all))
 	for i, q := range all {
-		first[i] = x.Add(q, nil, func() {}).New
+		first[i] = add(t, x, q, func() {}).New
 	}
 	for i, q := range all {
 		known := slices.ContainsFunc(all[:i], func(o Query) bool { return o.Fingerprint == q.Fingerprint && string(o.ID) == string(q.ID) })
-		if got := x.Add(q, nil, func() { t.Error("it is remembered twice") }); got.New != first[i] && !known {
+		if got := add(t, x, q, func() { t.Error("it is remembered twice") }); got.New != first[i] && !known {
 			t.Errorf("document %d: new %v, at first %v", i, got.New, first[i])
 		}
 	}
@@ -208,7 +233,7 @@ func TestRepeated(t *testing.T) {
 // Of several callers with near documents exactly one finds none; the others find its
 // document whole.
 func TestIndexConcurrently(t *testing.T) {
-	x := newIndex(3, 64)
+	x := indexFor(t, 3, 64)
 	const callers, each = 8, 500
 	first := make([][]int, callers)
 	var wg sync.WaitGroup
@@ -219,7 +244,7 @@ func TestIndexConcurrently(t *testing.T) {
 				print := uint64(i) * 0x9e3779b97f4a7c15
 				id := fmt.Appendf(nil, "%d by %d", i, c)
 				q := Query{Document{id, flip(rnd, print, 1)}, 3, 10}
-				if x.Add(q, nil, func() {}).New {
+				if add(t, x, q, func() {}).New {
 					first[c] = append(first[c], i)
 				}
 				x.Near(q, nil)
@@ -234,10 +259,10 @@ func TestIndexConcurrently(t *testing.T) {
 }
 
 // indexOf is an index of n documents with such fingerprints, and ids of 24 bytes.
-func indexOf(n int, print func() uint64) *Index {
-	x := NewIndex(3)
+func indexOf(t testing.TB, n int, print func() uint64) *Index {
+	x := indexFor(t, 3, divideAt)
 	for i := range n {
-		x.Put(Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: print()})
+		put(t, x, Document{ID: fmt.Appendf(nil, "http://example.com/%05d", i%100_000), Fingerprint: print()})
 	}
 	return x
 }
@@ -255,7 +280,7 @@ func BenchmarkNear(b *testing.B) {
 		{"one bucket", 1_000_000, func() uint64 { return rnd.Uint64() >> 44 << 10 }},
 	} {
 		b.Run(fmt.Sprintf("%s/%d", c.name, c.n), func(b *testing.B) {
-			x := indexOf(c.n, c.print)
+			x := indexOf(b, c.n, c.print)
 			for b.Loop() {
 				x.Near(Query{Document{nil, c.print()}, 3, 10}, nil)
 			}

@@ -52,11 +52,11 @@ func TestNoRaceRecall(t *testing.T) {
 	}
 	rnd.Shuffle(documents, func(i, j int) { prints[i], prints[j] = prints[j], prints[i] })
 
-	x := NewIndex(distance)
+	x := indexFor(t, distance, divideAt)
 	pairs := 0
 	for i, print := range prints {
 		id := fmt.Appendf(nil, "doc-%06d", i)
-		got := x.Add(Query{Document{id, print}, distance, MaxNear}, nil, func() {})
+		got := add(t, x, Query{Document{id, print}, distance, MaxNear}, func() {})
 		if i%every != 0 {
 			continue
 		}

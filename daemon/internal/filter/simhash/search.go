@@ -55,19 +55,20 @@ func newSearch(x *Index, q Query, before uint32) *search {
 
 // look fills told.
 func (s *search) look() {
-	s.tables(s.index.all)
+	s.tables(&s.index.all)
 	s.read()
 }
 
 // tables reads the buckets of the fingerprint, small ones first. The first k tables contain
 // everything that differs in fewer than k bits, so that large buckets often need not be read
 // once enough near ones are known.
-func (s *search) tables(all tables) {
-	buckets := make([]*bucket, len(all))
-	order := make([]int, 0, len(all))
-	for i := range all {
-		buckets[i] = all[i].bucket(s.want)
-		order = append(order, i)
+func (s *search) tables(t *tables) {
+	var buckets [MaxDistance + 1]view
+	var places [MaxDistance + 1]int
+	order := places[:len(t.groups)]
+	for i := range order {
+		buckets[i] = s.index.bucket(t, i, s.want)
+		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return buckets[a].len() - buckets[b].len() })
 	depth := len(s.path)
@@ -76,34 +77,33 @@ func (s *search) tables(all tables) {
 		if s.distance < k || s.before != none && len(s.told) > 0 {
 			break
 		}
-		if b := buckets[i]; b.divided() != nil {
-			s.tables(b.divided())
-		} else if b.len() > 0 {
-			s.bucket(b)
+		if d := buckets[i].divided; d != nil {
+			s.tables(&d.tables)
+		} else {
+			s.bucket(buckets[i])
 		}
 		if s.held > s.limit {
 			s.read()
 		}
-		s.path[depth] = append(s.path[depth], all[i].mask)
+		s.path[depth] = append(s.path[depth], t.groups[i].mask)
 	}
 	s.path = s.path[:depth]
 }
 
-func (s *search) bucket(b *bucket) {
-	refs := b.refs
+func (s *search) bucket(v view) {
+	refs := v.refs
 	if s.refs != none {
 		n, _ := slices.BinarySearch(refs, s.refs)
 		refs = refs[:n]
 	}
-	folds := b.folds()
-	if folds == nil {
+	if v.folds == nil {
 		for _, ref := range refs {
 			s.compare(ref)
 		}
 		return
 	}
 	want, distance := fold(s.want), s.distance
-	for i, f := range folds[:len(refs)] {
+	for i, f := range v.folds[:len(refs)] {
 		if bits.OnesCount32(f^want) <= distance {
 			s.compare(refs[i])
 			distance = s.distance

@@ -24,13 +24,11 @@ func (s similar) Distance() int { return s.texts.Distance() }
 
 // Near implements engine.Similar.
 func (s similar) Near(_ context.Context, docs []engine.Document, how engine.Nearness, found []engine.Comparison) error {
+	near := func() (int, error) { return len(docs), s.texts.Near(docs, how, found) }
 	if !how.Remember {
-		return s.has(func() { s.texts.Near(docs, how, found) })
+		return s.has(func() { _, _ = near() }) // looking cannot fail
 	}
-	_, err := s.change(s.texts.Slots(docs), func() (int, error) {
-		s.texts.Near(docs, how, found)
-		return len(docs), nil
-	})
+	_, err := s.change(s.texts.Slots(docs), near)
 	return err
 }
 

@@ -4,6 +4,8 @@
 package simhash
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/cr-clawer/urifilter/configs"
@@ -68,7 +70,7 @@ func (m *memory) Seed() uint64                   { return m.head.seed }
 func (m *memory) Checked() int                   { return m.read }
 func (m *memory) Bytes() uint64                  { return m.index.Bytes() }
 func (m *memory) MemoryFor(o engine.More) uint64 { return m.index.MemoryFor(o.Documents, o.IDBytes) }
-func (m *memory) Free() error                    { return nil }
+func (m *memory) Free() error                    { return m.index.Free() }
 
 func (m *memory) Fingerprint(text string) (print uint64, ok bool) {
 	if simhash.TooShort(text) {
@@ -85,7 +87,7 @@ func (m *memory) Stats() engine.Stats {
 // Beyond it, a document is only reported to be near others.
 const mostTold = 32 << 20
 
-func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison) {
+func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison) error {
 	told := 0
 	var near []simhash.Near
 	var slots []bloom.Hash
@@ -96,10 +98,14 @@ func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engin
 		}
 		var a simhash.Answer
 		if how.Remember {
-			a = m.index.Add(q, near[:0], func() {
+			var err error
+			a, err = m.index.Add(q, near[:0], func() {
 				slots = appendSlots(slots[:0], q.Document)
 				m.journal.AppendEntries(slots)
 			})
+			if err != nil {
+				return err
+			}
 		} else {
 			a = m.index.Near(q, near[:0])
 		}
@@ -112,6 +118,7 @@ func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engin
 			told += len(n.ID)
 		}
 	}
+	return nil
 }
 
 // Slots implements kind.Similar: each document may be a separate record, which takes one more
@@ -128,7 +135,9 @@ func (m *memory) Slots(docs []engine.Document) int {
 func (m *memory) Apply(slots []bloom.Hash) error {
 	for _, s := range slots {
 		if d, whole := m.replay.add(s); whole {
-			m.index.Put(d)
+			if err := m.index.Put(d); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -142,6 +151,7 @@ func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 
 func read(spec engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, error) {
 	var m *memory
+	var none error // no memory for a document, which is no damage
 	blocks, err := readFile(path, func(h header) error {
 		if spec.Params != nil {
 			want, err := headerOf(spec)
@@ -154,8 +164,15 @@ func read(spec engine.Spec, path string, _ timing.Clock) (kind.Memory, uint64, e
 		}
 		m = newMemory(h)
 		return nil
-	}, func(d simhash.Document) { m.index.Put(d) })
-	if err != nil {
+	}, func(d simhash.Document) {
+		if none == nil {
+			none = m.index.Put(d)
+		}
+	})
+	if err = cmp.Or(none, err); err != nil {
+		if m != nil {
+			err = errors.Join(err, m.Free())
+		}
 		return nil, 0, err
 	}
 	m.read = blocks

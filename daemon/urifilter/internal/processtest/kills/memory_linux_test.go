@@ -197,11 +197,13 @@ func TestSystemMemoryOfAControlGroup(t *testing.T) {
 			}
 			each(func(f *filling) error { return f.fill(p, 3) })
 			for range 2 {
+				t.Logf("resident at most: %s", peak(t, p))
 				_ = p.End(syscall.SIGKILL)
 				p = group.start(t, dir, env)
 				each(func(f *filling) error { return f.remembers(p) })
 				each(func(f *filling) error { f.full = false; return f.fill(p, 3) })
 			}
+			t.Logf("resident at most: %s", peak(t, p))
 			sum := uint64(0)
 			for _, f := range all {
 				bytes := bytesOf(t, p, f.name)
@@ -227,4 +229,16 @@ func bytesOf(t *testing.T, p *processtest.Process, filter string) uint64 {
 		t.Fatal(err)
 	}
 	return f.Bytes
+}
+
+// peak is the most memory that the daemon had at once, with the pages of its program.
+func peak(t *testing.T, p *processtest.Process) string {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
 }
