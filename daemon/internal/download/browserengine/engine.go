@@ -123,11 +123,7 @@ func (e *Engine) visit(ctx context.Context, b *browser, w worker.Work) (worker.P
 	defer cancel(nil)
 	limit := clock.Start(timeout, func() { cancel(fmt.Errorf("%s: %s: %w %s", fetch.Timeout, w.Task.URI, errLate, timeout)) })
 	defer limit.Stop()
-	turn := w.Turn
-	w.Turn = func(ctx context.Context, uri string) error { // the page does not pay for the time until its host's turn
-		defer limit.Pause()()
-		return turn(ctx, uri)
-	}
+	w = w.Pausing(limit) // the page does not pay for the time until its host's turn
 	// Nothing else ends a browser that no longer reacts.
 	stop := context.AfterFunc(inTime, b.process.Kill)
 	v := newVisit(inTime, e, b, w)

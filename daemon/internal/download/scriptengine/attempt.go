@@ -79,15 +79,7 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 		a.killReader(why)
 	})
 	defer a.clock.Stop()
-	turn, first := a.w.Turn, a.w.First
-	a.w.Turn = func(ctx context.Context, uri string) error { // waiting for a host does not count as the code's time
-		defer a.clock.Pause()()
-		return turn(ctx, uri)
-	}
-	a.w.First = func(ctx context.Context) error {
-		defer a.clock.Pause()()
-		return first(ctx)
-	}
+	a.w = a.w.Pausing(a.clock) // waiting for a host does not count as the code's time
 	defer context.AfterFunc(ctx, func() {
 		p.kill("the worker has stopped it")
 		a.killReader("the worker has stopped it")

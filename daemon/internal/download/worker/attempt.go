@@ -28,8 +28,8 @@ const (
 // worker's patience has run out.
 func (l *loop) attempt(ctx context.Context, t *task) string {
 	began := time.Now()
-	var met met
-	page, failure := l.download(ctx, t, &met)
+	turns := &turns{l: l, task: t}
+	page, failure := l.download(ctx, t, turns)
 	spent := time.Since(began)
 	l.seconds.Observe(spent.Seconds())
 	if page.Body != nil {
@@ -39,18 +39,7 @@ func (l *loop) attempt(ctx context.Context, t *task) string {
 			}
 		}()
 	}
-	l.events <- func(l *loop) { // others may ask the host while this is stored
-		s := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
-		if failure != nil && !failure.Early {
-			if s.crowded = failure.Crowded; failure.Status != 0 { // the host has asked for the pause
-				s.after = failure.After
-			}
-		}
-		l.queue.ended(t, s, time.Now())
-		for host, address := range met.all() {
-			l.queue.met(host, address)
-		}
-	}
+	turns.end(page, failure) // others may ask the host while this is stored
 	if context.Cause(ctx) != nil {
 		return l.cut(ctx, t)
 	}
@@ -74,7 +63,7 @@ func (l *loop) cut(ctx context.Context, t *task) string {
 }
 
 // download has the engine download a task. If the engine panics, the attempt has failed.
-func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, failure *Failure) {
+func (l *loop) download(ctx context.Context, t *task, turns *turns) (page Page, failure *Failure) {
 	setting := &t.job.Setting
 	name := setting.Engine
 	if t.script {
@@ -94,24 +83,8 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 	defer cancel(nil)
 	limit := clock.Start(longest, func() { cancel(fmt.Errorf("attempt: longer than %s", longest)) })
 	defer limit.Stop()
-	page, err := engine.Download(ctx, Work{
-		Task: t.lease.Task, Job: t.job,
-		Turn: func(ctx context.Context, uri string) error {
-			defer limit.Pause()()
-			return l.turn(ctx, uri, t)
-		},
-		First: func(ctx context.Context) error {
-			defer limit.Pause()()
-			return l.first(ctx, t)
-		},
-		Met: func(uri, remote string) {
-			if !l.opt.ApartAddresses {
-				met.note(t.hostOf(uri), remote)
-			}
-		},
-		Holds: l.holds,
-		Wants: l.wants,
-	})
+	work := Work{Task: t.lease.Task, Job: t.job, Turn: turns.further, First: turns.first, Met: turns.met, Holds: turns.holds, Wants: turns.wants}
+	page, err := engine.Download(ctx, work.Pausing(limit))
 	if err == nil {
 		return page, nil
 	}
@@ -119,81 +92,6 @@ func (l *loop) download(ctx context.Context, t *task, met *met) (page Page, fail
 		failure = &Failure{Reason: err.Error()}
 	}
 	return page, failure
-}
-
-// turn waits until a further request may be sent to the host of a URI. If the host has asked for a
-// long pause, the attempt fails, so that others can take its place meanwhile.
-func (l *loop) turn(ctx context.Context, uri string, t *task) error {
-	name := download.HostOf(uri)
-	return l.waitFor(ctx, name, false, func(l *loop, now time.Time) turn {
-		delay := t.job.Setting.Delay // also of a script
-		if h := l.queue.hosts[name]; h != nil && t.job.Setting.Robots {
-			delay = max(delay, h.wants)
-		}
-		return l.queue.reserve(name, delay, now)
-	})
-}
-
-// first waits until the first request of a task may be sent. If the host has asked for a long
-// pause, the task is given back until then.
-func (l *loop) first(ctx context.Context, t *task) error {
-	return l.waitFor(ctx, t.host, true, func(l *loop, now time.Time) turn { return l.queue.first(t, now) })
-}
-
-// waitFor waits for a turn, unless the host has asked for a pause longer than the bound. A turn that is not taken,
-// because ctx ends, is given back.
-func (l *loop) waitFor(ctx context.Context, host string, early bool, reserve func(l *loop, now time.Time) turn) error {
-	reserved := make(chan turn, 1)
-	refused := make(chan *Failure, 1)
-	select {
-	case l.events <- func(l *loop) {
-		now := time.Now()
-		if pause := l.queue.pause(host, now); pause > l.opt.Bound {
-			refused <- &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, pause.Round(time.Second)), After: pause, Early: early}
-			return
-		}
-		reserved <- reserve(l, now)
-	}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	var mine turn
-	select {
-	case failure := <-refused:
-		return failure
-	case mine = <-reserved:
-	}
-	timer := time.NewTimer(time.Until(mine.at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		l.events <- func(l *loop) { l.queue.giveUp(mine) }
-		return context.Cause(ctx)
-	}
-}
-
-// wants notes the Crawl-delay of the host of a URI.
-func (l *loop) wants(ctx context.Context, uri string, delay time.Duration) {
-	select {
-	case l.events <- func(l *loop) { l.queue.want(download.HostOf(uri), delay) }:
-	case <-ctx.Done():
-	}
-}
-
-// holds reports whether this worker holds the shard of a URI's host.
-func (l *loop) holds(ctx context.Context, uri string) (bool, error) {
-	answer := make(chan bool, 1)
-	select {
-	case l.events <- func(l *loop) {
-		_, held := l.shards.serves(download.ShardOf(download.HostOf(uri)))
-		answer <- held
-	}:
-		return <-answer, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
 }
 
 // finish stores a page.

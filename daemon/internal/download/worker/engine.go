@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/clock"
 )
 
 // Engine downloads tasks. Setting.Engine names the engine of a job; runs of its scripts generate
@@ -38,6 +39,20 @@ type Work struct {
 	Wants func(ctx context.Context, uri string, delay time.Duration)
 	// Holds reports whether this worker is the one that calls the host of a URI. The error is that of ctx.
 	Holds func(ctx context.Context, uri string) (bool, error)
+}
+
+// Pausing returns w with a clock that stands while Turn and First wait.
+func (w Work) Pausing(c *clock.Clock) Work {
+	turn, first := w.Turn, w.First
+	w.Turn = func(ctx context.Context, uri string) error {
+		defer c.Pause()()
+		return turn(ctx, uri)
+	}
+	w.First = func(ctx context.Context) error {
+		defer c.Pause()()
+		return first(ctx)
+	}
+	return w
 }
 
 // Page is what an engine has downloaded. Its Result.Body is not used.

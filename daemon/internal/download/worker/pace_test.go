@@ -168,12 +168,12 @@ func TestEnough(t *testing.T) {
 // TestMet: an address is noted without its port, and in its canonical form.
 func TestMet(t *testing.T) {
 	t.Parallel()
-	var m met
-	m.note("a", "192.0.2.1:80")
-	m.note("b", "[::ffff:192.0.2.1]:443")
-	m.note("c", "[fe80::1%eth0]:443")
-	m.note("d", "no address")
-	all := m.all()
+	s := turns{l: &loop{Worker: &Worker{}}, task: &task{}}
+	s.met("http://a/", "192.0.2.1:80")
+	s.met("http://b/", "[::ffff:192.0.2.1]:443")
+	s.met("http://c/", "[fe80::1%eth0]:443")
+	s.met("http://d/", "no address")
+	all := s.addresses
 	if len(all) != 3 || all["a"] != all["b"] || all["c"] != netip.MustParseAddr("fe80::1") {
 		t.Errorf("%v", all)
 	}

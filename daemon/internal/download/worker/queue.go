@@ -3,8 +3,11 @@ package worker
 import (
 	"cmp"
 	"container/heap"
+	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -48,10 +51,22 @@ type host struct {
 	index     int       // in the heap, or -1
 }
 
+// pace records when one server was called and by how many downloads at once: one host, or all hosts that
+// answered from one address, as they are one server. Each host that has not answered yet has a separate pace.
+type pace struct {
+	hosts   []*host
+	address netip.Addr // not valid if the pace is that of a single host
+	running int
+	most    int // of those that run, the least concurrency
+	last    time.Time
+	delay   time.Duration // of the task that began last
+	took    time.Duration // by the task that ended last
+}
+
 // signal is what a download reveals about its host.
 type signal struct {
 	good, crowded bool
-	after         time.Duration
+	after         time.Duration // the pause that the host has asked for
 }
 
 func newQueue() *queue {
@@ -179,6 +194,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 
 // turn is from when on a request may be sent to a host, and what was noted before.
 type turn struct {
+	refused     time.Duration // there is none: the host has asked for a pause, of which this is left
 	at          time.Time
 	host        *host
 	pace        *pace
@@ -193,7 +209,7 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) turn {
 	if at.Before(now) {
 		at = now
 	}
-	mine := turn{at, h, h.pace, h.asked, h.pace.last, h.pace.delay}
+	mine := turn{at: at, host: h, pace: h.pace, asked: h.asked, last: h.pace.last, delay: h.pace.delay}
 	h.noteCall(at, delay)
 	q.longest = max(q.longest, delay)
 	q.placeAll(h.pace)
@@ -228,11 +244,10 @@ func (q *queue) want(name string, delay time.Duration) {
 
 // pause is how long a host still wants no requests.
 func (q *queue) pause(name string, now time.Time) time.Duration {
-	h := q.hosts[name]
-	if h == nil {
-		return 0
+	if h := q.hosts[name]; h != nil {
+		return h.notBefore.Sub(now)
 	}
-	return h.notBefore.Sub(now)
+	return 0
 }
 
 // first is for the first request of a running task that comes some time after the task began: it
@@ -263,26 +278,55 @@ func (q *queue) remove(t *task) bool {
 	return true
 }
 
-// late is a task that will not begin for a long time.
-type late struct {
-	task *task
-	at   time.Time // when it might
+// mostHosts is how many hosts share a pace. Only addresses of large networks have more, and these
+// stand for many servers.
+const mostHosts = 1000
+
+// met notes that a host has answered from an address: from now on it shares the pace of the others there.
+func (q *queue) met(name string, address netip.Addr) {
+	h := q.hosts[name]
+	if h == nil || h.pace.address == address {
+		return
+	}
+	shared := q.addresses[address]
+	if shared == nil {
+		shared = &pace{address: address, last: h.pace.last, delay: h.pace.delay}
+		q.addresses[address] = shared
+	}
+	if len(shared.hosts) >= mostHosts {
+		return
+	}
+	q.part(h) // running downloads count where they began
+	free := shared.last.Add(shared.delay)
+	if own := h.pace.last.Add(h.pace.delay); free.Before(own) {
+		free = own
+	}
+	if shared.last.Before(h.pace.last) {
+		shared.last = h.pace.last
+	}
+	shared.delay = free.Sub(shared.last)
+	h.pace = shared
+	shared.hosts = append(shared.hosts, h)
+	q.placeAll(shared)
 }
 
-// late returns the tasks that cannot begin before a time.
-func (q *queue) late(now, than time.Time) []late {
-	var all []late
-	for _, h := range q.hosts {
-		if h != h.pace.hosts[0] {
-			continue // it comes with that host
-		}
-		q.forecast(h.pace, now, func(t *task, at time.Time) {
-			if at.After(than) {
-				all = append(all, late{t, at})
-			}
-		})
+// part removes a host from those that share its pace.
+func (q *queue) part(h *host) {
+	if i := slices.Index(h.pace.hosts, h); i >= 0 {
+		h.pace.hosts = slices.Delete(h.pace.hosts, i, i+1)
 	}
-	return all
+	if len(h.pace.hosts) == 0 && h.pace.address.IsValid() {
+		delete(q.addresses, h.pace.address)
+	}
+}
+
+// placeAll puts all hosts of a pace where they belong in the heap.
+func (q *queue) placeAll(p *pace) {
+	for _, h := range p.hosts {
+		if len(h.waiting) > 0 || h.index >= 0 {
+			q.place(h)
+		}
+	}
 }
 
 // forget drops hosts whose state is that of a new host.
@@ -335,14 +379,6 @@ type task struct {
 	lost   bool // the lease is lost: nothing is to be settled
 }
 
-// hostOf returns the host of a URI, which is usually that of the task.
-func (t *task) hostOf(uri string) string {
-	if uri == t.lease.Task.URI && !t.script {
-		return t.host
-	}
-	return download.HostOf(uri)
-}
-
 // scriptsAtOnce is how many runs of one script of a job may run at once.
 const scriptsAtOnce = 16
 
@@ -358,4 +394,124 @@ func (t *task) concurrency() int {
 		return scriptsAtOnce
 	}
 	return max(1, t.job.Setting.Concurrency)
+}
+
+// turns answer what the engine of an attempt asks about hosts: their methods are the functions of its [Work],
+// which any goroutine may call. Each has the loop look into the queue.
+type turns struct {
+	l    *loop
+	task *task
+
+	mu        sync.Mutex
+	addresses map[string]netip.Addr // by host: from where it has answered
+}
+
+// ask has the loop answer a question.
+func ask[T any](ctx context.Context, l *loop, question func(l *loop) T) (T, error) {
+	answer := make(chan T, 1)
+	select {
+	case l.events <- func(l *loop) { answer <- question(l) }:
+		return <-answer, nil
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// further waits until a further request may be sent to the host of a URI. If the host has asked for a
+// long pause, the attempt fails, so that others can take its place meanwhile.
+func (s *turns) further(ctx context.Context, uri string) error {
+	host, setting := download.HostOf(uri), &s.task.job.Setting
+	return s.wait(ctx, host, false, func(q *queue, now time.Time) turn {
+		delay := setting.Delay // also of a script
+		if h := q.hosts[host]; h != nil && setting.Robots {
+			delay = max(delay, h.wants)
+		}
+		return q.reserve(host, delay, now)
+	})
+}
+
+// first waits until the first request of the task may be sent. If the host has asked for a long
+// pause, the task is given back until then.
+func (s *turns) first(ctx context.Context) error {
+	return s.wait(ctx, s.task.host, true, func(q *queue, now time.Time) turn { return q.first(s.task, now) })
+}
+
+// wait waits for a turn, unless the host has asked for a pause longer than the bound. A turn that is not taken,
+// because ctx ends, is given back.
+func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(q *queue, now time.Time) turn) error {
+	mine, err := ask(ctx, s.l, func(l *loop) turn {
+		now := time.Now()
+		if left := l.queue.pause(host, now); left > l.opt.Bound {
+			return turn{refused: left}
+		}
+		return reserve(l.queue, now)
+	})
+	if err != nil {
+		return err
+	}
+	if left := mine.refused; left > 0 {
+		return &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, left.Round(time.Second)), After: left, Early: early}
+	}
+	timer := time.NewTimer(time.Until(mine.at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		s.l.events <- func(l *loop) { l.queue.giveUp(mine) }
+		return context.Cause(ctx)
+	}
+}
+
+// wants notes the Crawl-delay of the host of a URI.
+func (s *turns) wants(ctx context.Context, uri string, delay time.Duration) {
+	select {
+	case s.l.events <- func(l *loop) { l.queue.want(download.HostOf(uri), delay) }:
+	case <-ctx.Done():
+	}
+}
+
+// holds reports whether this worker holds the shard of a URI's host.
+func (s *turns) holds(ctx context.Context, uri string) (bool, error) {
+	return ask(ctx, s.l, func(l *loop) bool {
+		_, held := l.shards.serves(download.ShardOf(download.HostOf(uri)))
+		return held
+	})
+}
+
+// met notes the address from which the host of a URI has answered.
+func (s *turns) met(uri, remote string) {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil || s.l.opt.ApartAddresses {
+		return
+	}
+	host := s.task.host
+	if uri != s.task.lease.Task.URI || s.task.script {
+		host = download.HostOf(uri)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addresses == nil {
+		s.addresses = map[string]netip.Addr{}
+	}
+	s.addresses[host] = at.Addr().Unmap().WithZone("")
+}
+
+// end tells that all requests of the attempt are made, and what they have shown about the hosts.
+func (s *turns) end(page Page, failure *Failure) {
+	is := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
+	if failure != nil && !failure.Early {
+		if is.crowded = failure.Crowded; failure.Status != 0 {
+			is.after = failure.After
+		}
+	}
+	s.l.events <- func(l *loop) {
+		l.queue.ended(s.task, is, time.Now())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for host, address := range s.addresses {
+			l.queue.met(host, address)
+		}
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// turns is how long a sought shard is kept before it may be given up again, as a multiple of ShardFor.
-const turns = 4
+// soughtTurns is how long a sought shard is kept before it may be given up again, as a multiple of ShardFor.
+const soughtTurns = 4
 
 // seeker is the part of a worker that asks other workers for shards.
 //
@@ -168,7 +168,7 @@ func (l *loop) yields(got seeking, now time.Time) []int {
 		}
 	}
 	for _, shard := range got.asked {
-		s.sought[shard], s.after = now.Add(turns*l.opt.ShardFor), shard
+		s.sought[shard], s.after = now.Add(soughtTurns*l.opt.ShardFor), shard
 	}
 	return slices.DeleteFunc(got.wanted, func(shard int) bool {
 		_, served := s.serves(shard)
