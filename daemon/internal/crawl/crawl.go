@@ -216,7 +216,7 @@ func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Fro
 	o.Fetch.Guard = guard.New(guard.Options{AllowPrivate: s.Private})
 	o.Fetch.UserAgent, o.Fetch.SpillDir, o.Fetch.Log = c.agent, dir, o.Log
 	c.fetcher = fetch.New(o.Fetch)
-	c.robots = robots.NewCache(product, robotsMemory, c.fetchRobots, nil)
+	c.robots = robots.NewCache(product, robotsMemory, nil)
 	if c.jar == nil {
 		c.jar = cookies.New(0).Jar(1)
 	}

@@ -68,7 +68,7 @@ func (c *Crawl) fetchPage(ctx context.Context, l *frontier.Lease) (frontier.Resu
 		URI: l.URI, Jar: c.jar, Whole: c.Setting.Timeout, Read: min(c.Setting.Timeout, 30*time.Second), BodyLimit: c.Setting.MaxBytes,
 		Header: http.Header{"Accept": {accept}},
 		Before: func(ctx context.Context, to string) error { return c.before(ctx, l, &r, to) },
-		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+		Again:  c.turn,
 		Passed: c.archivePassed(),
 	})
 	c.speed.took(l.Host, time.Since(began))
@@ -257,17 +257,13 @@ func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encodin
 	return found.NoIndex
 }
 
-// askedKey is the key of a *bool in the context of a call: robots.txt was fetched.
-type askedKey struct{}
-
 // allowed returns an error for a URI that robots.txt forbids. If the host was called for
 // robots.txt just now, allowed waits for the host's next turn.
 func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	if !c.Setting.Robots {
 		return nil
 	}
-	asked := false
-	verdict, err := c.robots.Ask(context.WithValue(ctx, askedKey{}, &asked), u.Origin(), u.Path)
+	verdict, err := c.robots.Ask(ctx, u.Origin(), u.Path, c.fetchRobots)
 	switch {
 	case err != nil:
 		return err
@@ -282,7 +278,7 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	if verdict.Delay > 0 {
 		c.frontier.Delay(u.Host, min(verdict.Delay, longestPause))
 	}
-	if asked {
+	if verdict.Fetched {
 		return c.frontier.Turn(ctx, u.Host)
 	}
 	return nil
@@ -290,16 +286,13 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 
 // fetchRobots fetches a robots.txt. One that cannot be had at present is not remembered, so that it is tried as pages are.
 func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
-	if asked, ok := ctx.Value(askedKey{}).(*bool); ok {
-		*asked = true
-	}
 	at, err := uri.Parse(origin + "/robots.txt")
 	if err != nil {
 		return robots.Answer{}, err
 	}
 	r, err := c.fetcher.Fetch(ctx, fetch.Request{
 		URI: at.String(), Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects,
-		Again:  func(ctx context.Context, to string) error { return c.turn(ctx, to) },
+		Again:  c.turn,
 		Passed: c.archivePassed(),
 	})
 	var wrong *fetch.Error

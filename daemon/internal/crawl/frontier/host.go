@@ -40,6 +40,68 @@ func (f *Frontier) hostNamed(name string) *host {
 	return h
 }
 
+// turn reserves the host's next turn, not before a time, and returns how far away it is. mu is held.
+func (h *host) turn(now, earliest time.Time) time.Duration {
+	at := slices.MaxFunc([]time.Time{now, earliest, h.next}, time.Time.Compare)
+	h.next = at.Add(h.delay)
+	return at.Sub(now)
+}
+
+// untilTurn waits for a reserved turn.
+func (f *Frontier) untilTurn(ctx context.Context, d time.Duration) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if d <= 0 {
+		return nil
+	}
+	return pause(ctx, nil, d)
+}
+
+// hold puts off the next turn of a host. mu is held.
+func (h *host) hold(until time.Time) {
+	if until.After(h.next) {
+		h.next = until
+	}
+}
+
+// Turn waits until a host may be called for something else, such as its robots.txt.
+func (f *Frontier) Turn(ctx context.Context, name string) error {
+	f.mu.Lock()
+	h := f.hostNamed(name)
+	wait := h.turn(f.opt.Now(), time.Time{})
+	f.place(h)
+	f.mu.Unlock()
+	return f.untilTurn(ctx, wait)
+}
+
+// Hold stops all requests to a host for a while.
+func (f *Frontier) Hold(name string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hostNamed(name)
+	h.hold(f.opt.Now().Add(d))
+	f.place(h)
+}
+
+// Delay sets the time between two requests to a host, but never below that of Options.
+func (f *Frontier) Delay(name string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hostNamed(name).delay = max(d, f.opt.Delay)
+}
+
+// Postpone gives a lease back because its host cannot be had: the URI is queued as before, without an
+// attempt, and nothing is requested from the host for a while. With away, Lease returns ErrDone in that time if
+// nothing else is left; the URIs of the host stay in the queue.
+func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
+	f.mu.Lock()
+	l.host.hold(f.opt.Now().Add(d))
+	l.host.away = l.host.away || away
+	f.mu.Unlock()
+	f.Abandon(l)
+}
+
 // refill reads the first entries of a host. mu is held.
 func (f *Frontier) refill(h *host) error {
 	limit := buffered + len(f.inflight) + len(f.claimed)

@@ -72,17 +72,6 @@ func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error 
 	return nil
 }
 
-// untilTurn waits for a reserved turn.
-func (f *Frontier) untilTurn(ctx context.Context, d time.Duration) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if d <= 0 {
-		return nil
-	}
-	return pause(ctx, nil, d)
-}
-
 // tryLease returns a lease and how far away its turn is; or no lease, and what to wait for.
 func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Duration, _ error) {
 	f.mu.Lock()
@@ -105,18 +94,12 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 			continue
 		}
 		e := f.popEntry(h)
-		at := now
-		for _, t := range []time.Time{h.next, e.after} {
-			if t.After(at) {
-				at = t
-			}
-		}
-		h.next = at.Add(h.delay)
+		wait := h.turn(now, e.after)
 		h.inflight++
 		l := &Lease{Entry: *e}
 		f.inflight[e.Key] = l
 		f.place(h)
-		return l, nil, at.Sub(now), nil
+		return l, nil, wait, nil
 	}
 	if f.failed != nil {
 		return nil, nil, 0, f.failed
@@ -152,19 +135,6 @@ func (f *Frontier) onlyAway() bool {
 	return true
 }
 
-// Postpone gives a lease back because its host cannot be had: the URI is queued as before, without an
-// attempt, and nothing is requested from the host for a while. With away, Lease returns ErrDone in that time if
-// nothing else is left; the URIs of the host stay in the queue.
-func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
-	f.mu.Lock()
-	if until := f.opt.Now().Add(d); until.After(l.host.next) {
-		l.host.next = until
-	}
-	l.host.away = l.host.away || away
-	f.mu.Unlock()
-	f.Abandon(l)
-}
-
 // comeDue moves entries that have waited long enough. mu is held.
 func (f *Frontier) comeDue(now time.Time) {
 	for e := f.retries.top(); e != nil && !e.after.After(now); e = f.retries.top() {
@@ -175,39 +145,6 @@ func (f *Frontier) comeDue(now time.Time) {
 	for h := f.waiting.top(); h != nil && !h.next.After(now); h = f.waiting.top() {
 		f.place(h)
 	}
-}
-
-// Turn waits until a host may be called for something else, such as its robots.txt.
-func (f *Frontier) Turn(ctx context.Context, name string) error {
-	f.mu.Lock()
-	h := f.hostNamed(name)
-	now := f.opt.Now()
-	at := now
-	if h.next.After(at) {
-		at = h.next
-	}
-	h.next = at.Add(h.delay)
-	f.place(h)
-	f.mu.Unlock()
-	return f.untilTurn(ctx, at.Sub(now))
-}
-
-// Hold stops all requests to a host for a while.
-func (f *Frontier) Hold(name string, d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hostNamed(name)
-	if until := f.opt.Now().Add(d); until.After(h.next) {
-		h.next = until
-		f.place(h)
-	}
-}
-
-// Delay sets the time between two requests to a host, but never below that of Options.
-func (f *Frontier) Delay(name string, d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hostNamed(name).delay = max(d, f.opt.Delay)
 }
 
 // Claim asks whether the target of a redirect may be fetched under a lease: nobody has stored it, is

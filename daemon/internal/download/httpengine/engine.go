@@ -49,25 +49,12 @@ type Engine struct {
 func New(fetcher *fetch.Fetcher, agent string) *Engine {
 	word, _, _ := strings.Cut(agent, " ")
 	e := &Engine{fetcher: fetcher, cookies: cookies.New(0), lists: map[string]*proxies.List{}}
-	e.robots = robots.NewCache(word, robotsMemory, e.fetchRobots, nil)
+	e.robots = robots.NewCache(word, robotsMemory, nil)
 	return e
 }
 
-// askingKey is the key of the *asking in the context of a call.
-type askingKey struct{}
-
-// asking is for a robots.txt that may have to be fetched.
-type asking struct {
-	asked bool                                // whether it was fetched
-	turn  func(context.Context, string) error // as of [worker.Work]
-}
-
 // fetchRobots fetches a robots.txt, without the proxies of a job, because all jobs share the answer.
-func (e *Engine) fetchRobots(ctx context.Context, origin string) (robots.Answer, error) {
-	var again func(context.Context, string) error
-	if a, ok := ctx.Value(askingKey{}).(*asking); ok {
-		a.asked, again = true, a.turn
-	}
+func (e *Engine) fetchRobots(ctx context.Context, origin string, again func(context.Context, string) error) (robots.Answer, error) {
 	r, err := e.fetcher.Fetch(ctx, fetch.Request{URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects, Again: again})
 	var wrong *fetch.Error
 	switch {
@@ -196,15 +183,16 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	if err != nil {
 		return &worker.Failure{Reason: string(fetch.BadURI) + ": " + err.Error(), Permanent: true}
 	}
-	a := asking{turn: w.Turn}
-	verdict, err := e.robots.Ask(context.WithValue(ctx, askingKey{}, &a), u.Origin(), u.Path)
-	if err == nil && (verdict.Delay > 0 || a.asked) && w.Wants != nil {
+	verdict, err := e.robots.Ask(ctx, u.Origin(), u.Path, func(ctx context.Context, origin string) (robots.Answer, error) {
+		return e.fetchRobots(ctx, origin, w.Turn)
+	})
+	if err == nil && (verdict.Delay > 0 || verdict.Fetched) && w.Wants != nil {
 		w.Wants(ctx, uri, verdict.Delay)
 	}
 	switch {
 	case err != nil:
 		return FailureOf(early(err), 0)
-	case verdict.Allowed && a.asked:
+	case verdict.Allowed && verdict.Fetched:
 		return early(w.Turn(ctx, uri))
 	case verdict.Allowed:
 		return nil
@@ -214,7 +202,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 			return FailureOf(wrong, 0)
 		}
 		return &worker.Failure{Reason: "robots_unreachable: " + uri + ": robots.txt of the host cannot be fetched, which forbids everything for a while: " + verdict.Unreachable.Error(),
-			After: unreachableFor, Early: !a.asked}
+			After: unreachableFor, Early: !verdict.Fetched}
 	}
 	return &worker.Failure{Reason: "robots: " + uri + ": robots.txt of the host forbids it", Permanent: true}
 }

@@ -37,7 +37,6 @@ func (w *Withheld) Unwrap() error { return w.Err }
 // goroutines; callers that ask for the same origin share one fetch.
 type Cache struct {
 	agent string
-	fetch Fetch
 	most  int
 	now   func() time.Time
 
@@ -59,11 +58,11 @@ type entry struct {
 
 // NewCache makes a Cache of about that many bytes; the least recently used entries are dropped
 // first. now is the time; nil: time.Now.
-func NewCache(agent string, bytes int, fetch Fetch, now func() time.Time) *Cache {
+func NewCache(agent string, bytes int, now func() time.Time) *Cache {
 	if now == nil {
 		now = time.Now
 	}
-	return &Cache{agent: agent, fetch: fetch, most: bytes, now: now, entries: map[string]*list.Element{}, order: list.New()}
+	return &Cache{agent: agent, most: bytes, now: now, entries: map[string]*list.Element{}, order: list.New()}
 }
 
 // Verdict is what a robots.txt says about one URI.
@@ -71,6 +70,7 @@ type Verdict struct {
 	Allowed     bool
 	Unreachable error         // why no robots.txt was available, which forbids everything for a while; nil: it was
 	Delay       time.Duration // Crawl-delay, 0: none
+	Fetched     bool          // the origin was called for this answer, by the fetch of this caller
 }
 
 // Unavailable reports whether a status says that the file cannot be had at present (RFC 9309, 2.3.1.4).
@@ -78,13 +78,15 @@ func Unavailable(status int) bool {
 	return status < 200 || status >= 300 && status < 400 || status >= 500
 }
 
-// Ask says whether a path with its query may be fetched. A status of 400 to 499 allows everything, other
+// Ask says whether a path with its query may be fetched. If the robots.txt is not known, one of the callers that
+// ask for it fetches it. A status of 400 to 499 allows everything, other
 // failures forbid everything for a while (RFC 9309, 2.3.1). The error is that of ctx, or of a *[Withheld].
-func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {
-	for {
+func (c *Cache) Ask(ctx context.Context, origin, path string, fetch Fetch) (Verdict, error) {
+	for fetched := false; ; {
 		e, mine := c.entry(origin)
 		if mine {
-			c.fill(ctx, e)
+			c.fill(ctx, e, fetch)
+			fetched = true
 		}
 		select {
 		case <-e.done:
@@ -95,7 +97,7 @@ func (c *Cache) Ask(ctx context.Context, origin, path string) (Verdict, error) {
 		case e.held != nil:
 			return Verdict{}, e.held
 		case !e.until.IsZero():
-			return Verdict{Allowed: e.forbid == nil && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay()}, nil
+			return Verdict{Allowed: e.forbid == nil && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay(), Fetched: fetched}, nil
 		case ctx.Err() != nil:
 			return Verdict{}, ctx.Err()
 		}
@@ -137,8 +139,8 @@ func (c *Cache) remove(at *list.Element) {
 }
 
 // fill fetches. If it is canceled or withheld, the entry gets no expiry and is not kept.
-func (c *Cache) fill(ctx context.Context, e *entry) {
-	answer, err := c.fetch(ctx, e.origin)
+func (c *Cache) fill(ctx context.Context, e *entry, fetch Fetch) {
+	answer, err := fetch(ctx, e.origin)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer close(e.done)

@@ -14,7 +14,8 @@ import (
 func TestCache(t *testing.T) {
 	now := time.Unix(1, 0)
 	answer, failed, asked := Answer{}, error(nil), 0
-	c := NewCache("ours", 1<<20, func(context.Context, string) (Answer, error) { asked++; return answer, failed }, func() time.Time { return now })
+	fetch := func(context.Context, string) (Answer, error) { asked++; return answer, failed }
+	c := NewCache("ours", 1<<20, func() time.Time { return now })
 	for i, test := range []struct {
 		answer Answer
 		err    error
@@ -35,8 +36,9 @@ func TestCache(t *testing.T) {
 	} {
 		answer, failed, asked = test.answer, test.err, 0
 		origin := fmt.Sprintf("http://%d.example", i)
-		for range 3 {
-			got, err := c.Ask(t.Context(), origin, "/a")
+		for i := range 3 {
+			got, err := c.Ask(t.Context(), origin, "/a", fetch)
+			test.want.Fetched = i == 0
 			why := ""
 			if got.Unreachable != nil {
 				why, got.Unreachable = got.Unreachable.Error(), nil
@@ -46,12 +48,12 @@ func TestCache(t *testing.T) {
 			}
 		}
 		now = now.Add(test.lasts - 1)
-		_, _ = c.Ask(t.Context(), origin, "/a")
+		_, _ = c.Ask(t.Context(), origin, "/a", fetch)
 		if asked != 1 {
 			t.Errorf("%d: asked %d times", test.answer.Status, asked)
 		}
 		now = now.Add(1)
-		_, _ = c.Ask(t.Context(), origin, "/a")
+		_, _ = c.Ask(t.Context(), origin, "/a", fetch)
 		if asked != 2 {
 			t.Errorf("%d: asked %d times when it was over", test.answer.Status, asked)
 		}
@@ -62,10 +64,11 @@ func TestCacheIsBounded(t *testing.T) {
 	const most = 1 << 20
 	file := Answer{200, []byte("user-agent: *\n" + strings.Repeat("disallow: /abcdefgh\n", 500))}
 	asked := map[string]int{}
-	c := NewCache("ours", most, func(_ context.Context, origin string) (Answer, error) { asked[origin]++; return file, nil }, nil)
+	fetch := func(_ context.Context, origin string) (Answer, error) { asked[origin]++; return file, nil }
+	c := NewCache("ours", most, nil)
 	for i := range 1000 {
 		for _, origin := range []string{"http://often", fmt.Sprintf("http://%d", i)} {
-			if _, err := c.Ask(t.Context(), origin, "/"); err != nil {
+			if _, err := c.Ask(t.Context(), origin, "/", fetch); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -82,7 +85,8 @@ func TestCacheIsBounded(t *testing.T) {
 func TestCacheFetchesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		c := NewCache("ours", 1<<20, func(ctx context.Context, _ string) (Answer, error) {
+		c := NewCache("ours", 1<<20, nil)
+		fetch := func(ctx context.Context, _ string) (Answer, error) {
 			asked++ // one at a time
 			select {
 			case <-time.After(time.Minute):
@@ -90,18 +94,18 @@ func TestCacheFetchesOnce(t *testing.T) {
 			case <-ctx.Done():
 				return Answer{}, ctx.Err()
 			}
-		}, nil)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, err := c.Ask(ctx, "http://a", "/"); !errors.Is(err, context.Canceled) {
+			if _, err := c.Ask(ctx, "http://a", "/", fetch); !errors.Is(err, context.Canceled) {
 				t.Errorf("who was canceled: %v", err)
 			}
 		})
 		synctest.Wait()
 		for range 100 {
 			all.Go(func() {
-				if v, err := c.Ask(t.Context(), "http://a", "/"); err != nil || !v.Allowed {
+				if v, err := c.Ask(t.Context(), "http://a", "/", fetch); err != nil || !v.Allowed {
 					t.Errorf("got %+v and %v", v, err)
 				}
 			})
@@ -122,18 +126,19 @@ func TestCacheFetchesOnce(t *testing.T) {
 func TestCacheWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, goOn, why := 0, make(chan struct{}), errors.New("not now")
-		c := NewCache("ours", 1<<20, func(context.Context, string) (Answer, error) {
+		c := NewCache("ours", 1<<20, nil)
+		fetch := func(context.Context, string) (Answer, error) {
 			asked++
 			if asked == 1 {
 				<-goOn
 				return Answer{}, fmt.Errorf("on its way: %w", &Withheld{why})
 			}
 			return Answer{Status: 404}, nil
-		}, nil)
+		}
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				if v, err := c.Ask(t.Context(), "http://a", "/"); !errors.Is(err, why) || v != (Verdict{}) {
+				if v, err := c.Ask(t.Context(), "http://a", "/", fetch); !errors.Is(err, why) || v != (Verdict{}) {
 					t.Errorf("got %+v and %v, want %v", v, err, why)
 				}
 			})
@@ -144,7 +149,7 @@ func TestCacheWithheld(t *testing.T) {
 		if bytes, origins := c.Held(); asked != 1 || bytes != 0 || origins != 0 {
 			t.Errorf("%d fetches, %d bytes of %d origins", asked, bytes, origins)
 		}
-		if v, err := c.Ask(t.Context(), "http://a", "/"); err != nil || !v.Allowed || asked != 2 {
+		if v, err := c.Ask(t.Context(), "http://a", "/", fetch); err != nil || !v.Allowed || asked != 2 {
 			t.Errorf("afterwards: %+v, %v, %d fetches", v, err, asked)
 		}
 	})

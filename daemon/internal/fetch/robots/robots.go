@@ -1,6 +1,6 @@
 // Package robots reads robots.txt files and says what they allow (by RFC 9309, and where it leaves
 // room, by what Google documents for its crawlers). Its Cache keeps those of many hosts. It calls
-// nobody: the Cache is given a function that fetches.
+// nobody: who asks the Cache brings a function that fetches.
 package robots
 
 import (
