@@ -7,11 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 
-	_ "modernc.org/sqlite" // the driver
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 )
 
 // applicationID is in the header of our databases: "UCRW".
@@ -61,18 +60,6 @@ type Key [16]byte
 func keyOf(canonical []byte) Key {
 	sum := sha256.Sum256(canonical)
 	return Key(sum[:16])
-}
-
-func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(60000)"}, pragmas...)}
-	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
-	return db, nil
 }
 
 // prepare makes the tables of an empty database, in one transaction, and refuses a database that is not ours.
@@ -143,7 +130,7 @@ func (f *Frontier) SeedRedirects(ctx context.Context, each func(seed, to string)
 	if err != nil {
 		return err
 	}
-	return eachRow(rows, func(rows *sql.Rows) error {
+	return sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
 		var seed, to string
 		err := rows.Scan(&seed, &to)
 		each(seed, to)

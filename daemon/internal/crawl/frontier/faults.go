@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
-	sqlite3 "modernc.org/sqlite"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 )
 
 // Remove removes the database of a crawl that nobody has open.
@@ -31,26 +30,12 @@ func Inspect(ctx context.Context, dir string) (faults []string, outputs map[stri
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := connect(filepath.Join(dir, databaseName), 1, "query_only(1)")
+	db, err := sqlitefile.Connect(filepath.Join(dir, databaseName), 1, "query_only(1)")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
-	rows, err := db.QueryContext(ctx, "PRAGMA integrity_check(100)")
-	if err == nil {
-		err = eachRow(rows, func(rows *sql.Rows) error {
-			var text string
-			if err := rows.Scan(&text); err != nil || text == "ok" {
-				return err
-			}
-			for line := range strings.Lines(text) {
-				if line = strings.TrimSpace(line); !strings.HasPrefix(line, "***") { // which database it is
-					faults = append(faults, line)
-				}
-			}
-			return nil
-		})
-	}
+	faults, err = sqlitefile.Faults(ctx, db, "PRAGMA integrity_check(100)")
 	var s state
 	if err == nil {
 		var text []byte
@@ -61,8 +46,7 @@ func Inspect(ctx context.Context, dir string) (faults []string, outputs map[stri
 			err = nil
 		}
 	}
-	const corrupt, notADatabase = 11, 26
-	if e := (*sqlite3.Error)(nil); errors.As(err, &e) && (e.Code()&0xff == corrupt || e.Code()&0xff == notADatabase) {
+	if sqlitefile.Corrupt(err) {
 		return append(faults, err.Error()), nil, nil
 	}
 	return faults, s.Outputs, err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
@@ -140,7 +141,7 @@ func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 		}
 	}()
 	path := filepath.Join(dir, databaseName)
-	if f.write, err = connect(path, 1, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "cache_size(-65536)"); err != nil {
+	if f.write, err = sqlitefile.Connect(path, 1, "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)", "cache_size(-65536)"); err != nil {
 		return nil, err
 	}
 	if err := prepare(ctx, f.write, path); err != nil {
@@ -152,7 +153,7 @@ func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	if f.conn, err = f.write.Conn(ctx); err != nil {
 		return nil, err
 	}
-	if f.read, err = connect(path, 2, "query_only(1)", "cache_size(-16384)"); err != nil {
+	if f.read, err = sqlitefile.Connect(path, 2, "query_only(1)", "cache_size(-16384)"); err != nil {
 		return nil, err
 	}
 	if f.setting, err = f.meta(ctx, "setting"); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
 )
 
@@ -380,7 +381,7 @@ func TestFolderIsLocked(t *testing.T) {
 		t.Errorf("got %v, want an InUseError", err)
 	}
 	other := filepath.Join(t.TempDir(), databaseName)
-	db, err := connect(other, 1)
+	db, err := sqlitefile.Connect(other, 1)
 	if err == nil {
 		_, err = db.Exec("CREATE TABLE x (y)")
 	}

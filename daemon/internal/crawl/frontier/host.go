@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"slices"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 )
 
 // buffered is how many entries of a host are read at once.
@@ -113,7 +115,7 @@ func (f *Frontier) refill(h *host) error {
 		return err
 	}
 	n := 0
-	err = eachRow(rows, func(rows *sql.Rows) error {
+	err = sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
 		e := &Entry{Host: h.name, host: h}
 		var key []byte
 		if err := rows.Scan(&e.ID, &key, &e.URI, &e.Depth, &e.Referrer); err != nil {
@@ -211,15 +213,4 @@ func (f *Frontier) popEntry(h *host) *Entry {
 		delete(f.later, e.Key)
 	}
 	return e
-}
-
-// eachRow calls scan for every row, and closes rows.
-func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 )
 
 // Lease is a URI that one thread fetches. It ends with Settle or Abandon.
@@ -249,7 +251,7 @@ const entryQuery = `SELECT u.id, u.key, u.uri, h.name, u.depth, coalesce(r.uri, 
 
 // scanEntries reads entries with their states. mu is held.
 func (f *Frontier) scanEntries(rows *sql.Rows, each func(e *Entry, state int)) error {
-	return eachRow(rows, func(rows *sql.Rows) error {
+	return sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
 		e := &Entry{}
 		var key []byte
 		var notBefore int64

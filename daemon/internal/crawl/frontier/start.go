@@ -6,6 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 )
 
 // rememberTogether is how many URIs the filter gets at once.
@@ -32,7 +34,7 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := eachRow(rows, func(rows *sql.Rows) error {
+	if err := sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
 		var id, stored int64
 		var name string
 		if err := rows.Scan(&id, &name, &stored); err != nil {
@@ -78,7 +80,7 @@ func (f *Frontier) rememberAll(ctx context.Context) error {
 		}
 		var uris []string
 		last := int64(0)
-		if err := eachRow(rows, func(rows *sql.Rows) error {
+		if err := sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
 			var uri string
 			var state int
 			if err := rows.Scan(&last, &uri, &state); err != nil {

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
@@ -139,7 +140,7 @@ func (b *bodies) settle(taken body, err error) error {
 		delete(b.pending, taken.file)
 		b.mu.Unlock()
 	}()
-	if err == nil || broken(err) { // it may have been committed: the next start will know
+	if err == nil || sqlitefile.Broken(err) { // it may have been committed: the next start will know
 		return nil
 	}
 	return b.remove(taken.file)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
@@ -33,7 +34,7 @@ func (e *DamagedError) Error() string {
 
 // noticed remembers that a call has met damage, for Ready.
 func (s *Store) noticed(err error) error {
-	if err == nil || !corrupt(err) {
+	if err == nil || !sqlitefile.Corrupt(err) {
 		return err
 	}
 	damage := &DamagedError{filepath.Join(s.opt.Dir, databaseName), []string{err.Error()}}
@@ -43,7 +44,7 @@ func (s *Store) noticed(err error) error {
 
 // eachRow is the function of that name, and notices damage.
 func (s *Store) eachRow(rows *sql.Rows, each func(*sql.Rows) error) error {
-	return s.noticed(eachRow(rows, each))
+	return s.noticed(sqlitefile.EachRow(rows, each))
 }
 
 // newest reads a row of each table.
@@ -66,7 +67,7 @@ func (s *Store) Ready(ctx context.Context) error {
 func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 	limited, cancel := context.WithTimeout(ctx, startCheck)
 	defer cancel()
-	faults, err := faultsOf(limited, db, "PRAGMA quick_check(3)")
+	faults, err := sqlitefile.Faults(limited, db, "PRAGMA quick_check(3)")
 	switch {
 	case len(faults) > 0:
 		return &DamagedError{path, faults}
@@ -74,26 +75,6 @@ func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-func faultsOf(ctx context.Context, db *sql.DB, check string) (faults []string, err error) {
-	rows, err := db.QueryContext(ctx, check)
-	if err != nil {
-		return nil, err
-	}
-	err = eachRow(rows, func(rows *sql.Rows) error {
-		var text string
-		if err := rows.Scan(&text); err != nil || text == "ok" {
-			return err
-		}
-		for line := range strings.Lines(text) {
-			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "***") { // which database it is
-				faults = append(faults, line)
-			}
-		}
-		return nil
-	})
-	return faults, err
 }
 
 // Inspection reads the store of a folder to check it, also while others use it. It changes nothing.
@@ -113,7 +94,7 @@ func Inspect(dir string) (*Inspection, error) {
 	}
 	s := &Store{opt: Options{Dir: dir, Now: time.Now}}
 	s.bodies.dir = filepath.Join(dir, bodiesName)
-	if s.read, err = connect(path, 2, "query_only(1)"); err != nil {
+	if s.read, err = sqlitefile.Connect(path, 2, "query_only(1)"); err != nil {
 		return nil, err
 	}
 	return &Inspection{s}, nil
@@ -121,8 +102,8 @@ func Inspect(dir string) (*Inspection, error) {
 
 // Database returns what is wrong with the database: with its pages, and between its tables and indexes.
 func (i *Inspection) Database(ctx context.Context) ([]string, error) {
-	faults, err := faultsOf(ctx, i.read, fmt.Sprintf("PRAGMA integrity_check(%d)", mostFaults))
-	if err != nil && corrupt(err) {
+	faults, err := sqlitefile.Faults(ctx, i.read, fmt.Sprintf("PRAGMA integrity_check(%d)", mostFaults))
+	if err != nil && sqlitefile.Corrupt(err) {
 		return append(faults, err.Error()), nil
 	}
 	return faults, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
@@ -148,7 +149,7 @@ func TestOpenOfOldSchemas(t *testing.T) {
 		if err := create(t.Context(), path); err != nil {
 			t.Fatal(err)
 		}
-		db, err := connect(path, 1, "journal_mode(WAL)")
+		db, err := sqlitefile.Connect(path, 1, "journal_mode(WAL)")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 )
 
 // pageSize is the page size of a new database: a body of some kilobytes needs fewer pages.
@@ -160,7 +161,7 @@ func prepare(ctx context.Context, path string) error {
 	if err := checkHeader(path); err != nil {
 		return err
 	}
-	db, err := connect(path, 1, "journal_mode(WAL)", "synchronous(FULL)")
+	db, err := sqlitefile.Connect(path, 1, "journal_mode(WAL)", "synchronous(FULL)")
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func prepare(ctx context.Context, path string) error {
 		err = quickCheck(ctx, db, path)
 	}
 	switch {
-	case corrupt(err):
+	case sqlitefile.Corrupt(err):
 		err = &DamagedError{path, []string{err.Error()}}
 	case err != nil && !errors.As(err, new(*NewerError)) && !errors.As(err, new(*DamagedError)):
 		err = fmt.Errorf("%s: %w", path, err)
@@ -185,7 +186,7 @@ func create(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	db, err := connect(tmp, 1, pageSize, "journal_mode(DELETE)", "synchronous(FULL)")
+	db, err := sqlitefile.Connect(tmp, 1, pageSize, "journal_mode(DELETE)", "synchronous(FULL)")
 	if err != nil {
 		return err
 	}

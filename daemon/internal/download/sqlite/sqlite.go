@@ -13,16 +13,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	sqlite3 "modernc.org/sqlite"
-
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
@@ -132,7 +130,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 			return nil, errors.Join(err, s.writer.close())
 		}
 	}
-	if s.read, err = connect(path, o.Readers, "query_only(1)"); err != nil {
+	if s.read, err = sqlitefile.Connect(path, o.Readers, "query_only(1)"); err != nil {
 		return nil, errors.Join(err, s.writer.close())
 	}
 	go func() {
@@ -140,19 +138,6 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		s.writer.run(s.changes)
 	}()
 	return s, nil
-}
-
-// connect opens a pool of connections to a database.
-func connect(path string, most int, pragmas ...string) (*sql.DB, error) {
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(60000)"}, pragmas...)}
-	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
-	return db, nil
 }
 
 // query runs a read statement. It is prepared once and kept, so there must be few different texts.
@@ -226,27 +211,6 @@ type NewerError struct {
 
 func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s: schema version %d: this program knows up to %d\nhint: use the newer program that wrote it", e.Path, e.Have, e.Known)
-}
-
-// broken reports whether the disk may lack data that SQLite believes to be on it.
-func broken(err error) bool {
-	var e *sqlite3.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	const ioerr = 10
-	return e.Code()&0xff == ioerr || corrupt(err)
-}
-
-// corrupt reports whether SQLite has found that the database is damaged.
-func corrupt(err error) bool {
-	var e *sqlite3.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	const corrupt, notadb = 11, 26
-	code := e.Code() & 0xff
-	return code == corrupt || code == notadb
 }
 
 // exists reports whether a file exists.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
@@ -67,7 +68,7 @@ type liveJob struct {
 }
 
 func newWriter(ctx context.Context, s *Store, path string) (*writer, error) {
-	db, err := connect(path, 1, "synchronous(FULL)", "wal_autocheckpoint(6000)", "journal_size_limit(67108864)", "cache_size(-32768)")
+	db, err := sqlitefile.Connect(path, 1, "synchronous(FULL)", "wal_autocheckpoint(6000)", "journal_size_limit(67108864)", "cache_size(-32768)")
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (w *writer) commit(together []*change) {
 		return
 	}
 	errs, err := w.try(together)
-	if err != nil && broken(err) {
+	if err != nil && sqlitefile.Broken(err) {
 		w.failed = fmt.Errorf("download store: the disk failed, nothing more is stored until the program starts again: %w", err)
 		err = w.failed
 		if told := w.store.opt.Failed; told != nil {
@@ -243,17 +244,7 @@ func (w *writer) each(scan func(*sql.Rows) error, query string, args ...any) err
 	if err != nil {
 		return err
 	}
-	return eachRow(rows, scan)
-}
-
-// eachRow calls scan for every row, and closes rows.
-func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-	}
-	return errors.Join(rows.Err(), rows.Close())
+	return sqlitefile.EachRow(rows, scan)
 }
 
 // tx is a transaction in which changes work.
