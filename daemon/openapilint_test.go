@@ -7,23 +7,17 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/npmtest"
 )
 
 // TestSystemOpenAPI: public linters have nothing to say of what the programs serve as /openapi.yaml. They are npm
 // packages, in the versions of testdata/openapi/package-lock.json.
 func TestSystemOpenAPI(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%v; on Debian: apt-get install nodejs npm", err)
-		}
-	}
+	dir := npmtest.Install(t, os.DirFS("testdata/openapi"))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/openapi")); err != nil {
-		t.Fatal(err)
-	}
 	run := func(name string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(ctx, name, args...)
@@ -31,10 +25,6 @@ func TestSystemOpenAPI(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", filepath.Base(name), err, out)
 		}
-	}
-	run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", filepath.Join(dir, "cache"))
-	if t.Failed() {
-		t.FailNow()
 	}
 	for _, file := range []string{"internal/front/http/openapi.yaml", "internal/download/master/openapi.yaml"} {
 		file, err := filepath.Abs(file)

@@ -11,28 +11,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/npmtest"
 )
 
 // TestSystemWarcio: a public reader understands our files. It is the npm package warcio, in the
 // versions of testdata/reader/package-lock.json.
 func TestSystemWarcio(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%v; on Debian: apt-get install nodejs npm", err)
-		}
-	}
+	reader := npmtest.Install(t, os.DirFS("testdata/reader"))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	reader := t.TempDir()
-	if err := os.CopyFS(reader, os.DirFS("testdata/reader")); err != nil {
-		t.Fatal(err)
-	}
-	install := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", filepath.Join(reader, "cache"))
-	install.Dir = reader
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
 
 	dir := t.TempDir()
 	w := open(t, dir, Position{}, Options{Size: 20_000, Info: [][2]string{{"software", "uridownloader"}}})

@@ -2,7 +2,6 @@ package resp_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +15,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/npmtest"
 )
 
 // others are commands whose answers in the form of the table would say little; with them the table
@@ -199,32 +199,10 @@ func TestRedisPy(t *testing.T) {
 	drive(t, r, 2, exec.CommandContext(t.Context(), python(t), "testdata/clients/drive.py", host, port))
 }
 
-// nodeClients returns a folder with the packages of testdata/clients.
-func nodeClients(t *testing.T) string {
-	t.Helper()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%v; on Debian: apt-get install nodejs npm", err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/clients")); err != nil {
-		t.Fatal(err)
-	}
-	install := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", filepath.Join(dir, "cache"))
-	install.Dir = dir
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	return dir
-}
-
 // TestSystemNodeClients: ioredis, and node-redis in both versions, understand every answer. They are npm
 // packages, in the versions of testdata/clients/package-lock.json.
 func TestSystemNodeClients(t *testing.T) {
-	dir := nodeClients(t)
+	dir := npmtest.Install(t, os.DirFS("testdata/clients"))
 	for _, c := range []struct {
 		client string
 		proto  int
@@ -362,6 +340,6 @@ func TestSystemNodeProgramOfTheDocs(t *testing.T) {
 	r := newRig(t)
 	program, prints := r.snippet(t, "js", "//")
 	cmd := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", program)
-	cmd.Dir = nodeClients(t)
+	cmd.Dir = npmtest.Install(t, os.DirFS("testdata/clients"))
 	runSnippet(t, cmd, prints)
 }

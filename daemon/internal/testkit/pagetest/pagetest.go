@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/devtools"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/npmtest"
 )
 
 // patience is how long the browser may take for anything.
@@ -224,19 +226,11 @@ var axe embed.FS
 // Axe returns the script of axe-core, which is installed from npm. Without npm the test is skipped.
 func Axe(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skipf("%v; on Debian: apt-get install nodejs npm", err)
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, axe); err != nil {
+	files, err := fs.Sub(axe, "axe")
+	if err != nil {
 		t.Fatal(err)
 	}
-	install := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", filepath.Join(dir, "cache"))
-	install.Dir = filepath.Join(dir, "axe")
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	script, err := os.ReadFile(filepath.Join(dir, "axe", "node_modules", "axe-core", "axe.min.js"))
+	script, err := os.ReadFile(filepath.Join(npmtest.Install(t, files), "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
 	}
