@@ -87,6 +87,9 @@ func TestBlocksOfTheDocs(t *testing.T) {
 		name := strings.TrimPrefix(page, "../")
 		first := strings.HasPrefix(name, "README") || strings.HasPrefix(name, "docs/quickstart")
 		all, indented := blocksOf(string(text))
+		if i := slices.IndexFunc(all, func(b block) bool { return shells[b.language] }); i < 0 || all[i].line > 25 {
+			t.Errorf("%s: nothing to paste on its first screen", name)
+		}
 		for _, line := range indented {
 			t.Errorf("%s:%d: a command that is not in a block of ```sh", name, line)
 		}
