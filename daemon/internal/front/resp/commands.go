@@ -33,13 +33,13 @@ type command struct {
 func newCommands() map[string]*command {
 	byName := map[string]*command{}
 	for _, c := range []command{
-		{name: "PING", arity: -1, run: ping, summary: "Answers PONG, or its argument."},
-		{name: "ECHO", arity: 2, run: echo, summary: "Answers its argument."},
+		{name: "PING", arity: -1, scope: scopeRead, run: ping, summary: "Answers PONG, or its argument."},
+		{name: "ECHO", arity: 2, scope: scopeRead, run: echo, summary: "Answers its argument."},
 		{name: "QUIT", arity: -1, run: quit, summary: "Closes the connection."},
 		{name: "HELLO", arity: -1, run: hello, summary: "Chooses the version of the protocol, and may log in."},
 		{name: "AUTH", arity: -2, run: auth, summary: "Logs in with a token."},
 		{name: "RESET", arity: 1, run: reset, summary: "Logs out, and goes back to RESP2."},
-		{name: "SELECT", arity: 2, run: selectDB, summary: "Chooses the database, of which there is one: 0."},
+		{name: "SELECT", arity: 2, scope: scopeRead, run: selectDB, summary: "Chooses the database, of which there is one: 0."},
 		{name: "CLIENT", arity: -2, scope: scopeRead, run: client, summary: "ID, SETNAME, GETNAME, SETINFO, INFO, NO-EVICT, NO-TOUCH."},
 		{name: "COMMAND", arity: -1, scope: scopeRead, run: describe, summary: "Describes the commands: COUNT, DOCS, INFO."},
 		{name: "INFO", arity: -1, scope: scopeRead, run: info, summary: "Describes the server."},

@@ -589,7 +589,11 @@ func TestSlowReader(t *testing.T) {
 func TestTokens(t *testing.T) {
 	r := newRig(t, func(o *option) { o.tokens = true })
 	for _, test := range []struct{ commands, want string }{
-		{"PING", "+PONG"},
+		{"PING", "-NOAUTH Authentication required."},
+		{"ECHO x", "-NOAUTH Authentication required."},
+		{"SELECT 0", "-NOAUTH Authentication required."},
+		{"AUTH secret-read|PING|SELECT 0", "+OK|+PONG|+OK"},
+		{"AUTH secret-filter|PING", "+OK|+PONG"},
 		{"BF.ADD uri 1", "-NOAUTH Authentication required."},
 		{"DBSIZE", "-NOAUTH Authentication required."},
 		{"HELLO 3", "-NOAUTH HELLO must be called"},
