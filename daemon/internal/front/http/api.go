@@ -95,8 +95,8 @@ type Limits struct {
 	// bound for all of them.
 	// Default: four times BodyBytes, and 256 MiB at least.
 	HeldBytes int64
-	// SpoolBytes bounds the answers that wait on disk, of all streams together. Beyond
-	// it, a stream's body is read no faster than its answer. Default: 16 GiB.
+	// SpoolBytes bounds the answers that wait on disk, of all streams together, shared out as
+	// HeldBytes. Beyond it, a stream's body is read no faster than its answer. Default: 16 GiB.
 	SpoolBytes int64
 	// CompressBytes is the size from which answers are compressed for clients that accept it.
 	// Streams are compressed unless known to be shorter. Negative: no answer is compressed.

@@ -61,7 +61,7 @@ func (c *call) stream(j judgement, m media) error {
 		return err
 	}
 	st := &stream{c: c, j: j, media: m, skips: skips}
-	st.out = c.s.spool.NewQueue(st.pace)
+	st.out = c.s.spool.NewQueue(c.holder, st.pace)
 	defer st.close()
 	return st.run()
 }

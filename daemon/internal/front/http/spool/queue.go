@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 )
 
 const (
@@ -17,6 +19,7 @@ const (
 // then in an unnamed file, until the client has caught up. One goroutine writes, one drains.
 type Queue struct {
 	folder *Folder
+	holder budget.Holder
 	// pace sets or removes the deadline of the client for the next piece. It is called
 	// with mu held, so that its calls come in the order of their causes.
 	pace func(urgent bool)
@@ -36,11 +39,11 @@ type Queue struct {
 // ErrClientGone: the client is unreachable, or did not read in time.
 var ErrClientGone = errors.New("client does not take the answer")
 
-// NewQueue makes the queue of an answer; Free must follow. pace sets or removes the deadline of
+// NewQueue makes the queue of an answer to a holder; Free must follow. pace sets or removes the deadline of
 // the client for the next piece. Its calls come in the order of their causes, and it must not
 // call the queue.
-func (f *Folder) NewQueue(pace func(urgent bool)) *Queue {
-	q := &Queue{folder: f, pace: pace}
+func (f *Folder) NewQueue(h budget.Holder, pace func(urgent bool)) *Queue {
+	q := &Queue{folder: f, holder: h, pace: pace}
 	q.changed.L = &q.mu
 	return q
 }
@@ -88,7 +91,7 @@ func (q *Queue) enqueue(p []byte) bool {
 			q.head = 0
 		}
 		q.mem = append(q.mem, p...)
-	case !q.folder.reserve(int64(len(p))):
+	case !q.folder.reserve(q.holder, int64(len(p)), q.to):
 		return false
 	default:
 		q.putFile(p)
@@ -100,7 +103,7 @@ func (q *Queue) enqueue(p []byte) bool {
 func (q *Queue) putFile(p []byte) {
 	if q.file == nil {
 		if q.file, q.err = os.CreateTemp(q.folder.dir, fileName+"*"); q.err != nil {
-			q.folder.bytes.Give(int64(len(p)))
+			q.folder.bytes.Give(q.holder, int64(len(p)))
 			return
 		}
 		_ = os.Remove(q.file.Name()) // if an open file cannot be removed, Free removes it
@@ -194,7 +197,7 @@ func (q *Queue) takeFile(piece []byte) (int, error) {
 	}
 	q.from += int64(n)
 	if q.from == q.to {
-		q.folder.bytes.Give(q.to)
+		q.folder.bytes.Give(q.holder, q.to)
 		q.from, q.to = 0, 0
 		err = q.file.Truncate(0)
 	}
@@ -206,7 +209,7 @@ func (q *Queue) Free() {
 	if q.file == nil {
 		return
 	}
-	q.folder.bytes.Give(q.to)
+	q.folder.bytes.Give(q.holder, q.to)
 	q.to = 0
 	_ = q.file.Close() // its content is no longer needed
 	_ = os.Remove(q.file.Name())

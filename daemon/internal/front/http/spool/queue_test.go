@@ -7,11 +7,13 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 )
 
 func newQueue(t *testing.T, limit int64) *Queue {
 	t.Helper()
-	return NewFolder(t.TempDir(), limit).NewQueue(func(bool) {})
+	return NewFolder(t.TempDir(), limit).NewQueue(budget.Holder{}, func(bool) {})
 }
 
 // What comes out is what went in, whatever the speeds of the two sides.

@@ -26,22 +26,25 @@ const (
 // Folder holds the files, and bounds their total size. It is safe for concurrent use.
 type Folder struct {
 	dir   string
-	bytes *budget.Budget
+	bytes *budget.Shared
 	space func(dir string) (free, size uint64, known bool) // of its file system
 }
 
 // NewFolder makes the Folder of dir, which must exist when the first file is needed. All its
-// files together have at most limit bytes, and leave the last tenth of the file system free,
+// files together have at most limit bytes, shared out between their holders, and leave the last tenth of the file system free,
 // or 4 GiB if that is less.
 func NewFolder(dir string, limit int64) *Folder {
-	return &Folder{dir: dir, bytes: budget.New(limit), space: diskspace.Of}
+	return &Folder{dir: dir, bytes: budget.NewShared(limit), space: diskspace.Of}
 }
 
 // Used returns how many bytes its files have.
 func (f *Folder) Used() int64 { return f.bytes.Used() }
 
-// reserve reserves n bytes of a file, if there is room for them.
-func (f *Folder) reserve(n int64) bool { return hasRoom(f.space(f.dir)) && f.bytes.Take(n) }
+// reserve reserves n bytes of a file that has own, if there is room for them and the holder's share
+// is not used up.
+func (f *Folder) reserve(h budget.Holder, n, own int64) bool {
+	return hasRoom(f.space(f.dir)) && f.bytes.Take(h, n, own)
+}
 
 // hasRoom reports whether a file system has room for waiting answers. If its free space is
 // unknown, it has.

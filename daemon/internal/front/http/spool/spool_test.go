@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/diskspace"
 )
 
@@ -33,7 +34,7 @@ func TestLeavesRoomOnTheDisk(t *testing.T) {
 func TestQueueOnAFullDisk(t *testing.T) {
 	folder := NewFolder(t.TempDir(), 100<<20)
 	folder.space = func(string) (free, size uint64, known bool) { return 1 << 30, 100 << 30, true }
-	q := folder.NewQueue(func(bool) {})
+	q := folder.NewQueue(budget.Holder{}, func(bool) {})
 	defer q.Free()
 	block := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // as much as waits in memory
 	if ok, err := q.TryWrite(block); !ok || err != nil {
@@ -56,6 +57,53 @@ func TestQueueOnAFullDisk(t *testing.T) {
 	}
 	if q.file != nil || folder.Used() != 0 {
 		t.Errorf("a file was made; %d bytes on disk", folder.Used())
+	}
+}
+
+// However many answers of one token wait, those of another find room; and one alone gets all of it.
+func TestQueuesOfOneTokenLeaveRoom(t *testing.T) {
+	const block = 1 << 20
+	folder := NewFolder(t.TempDir(), 16*block)
+	folder.space = func(string) (free, size uint64, known bool) { return 0, 0, false }
+	data := make([]byte, block)
+	fill := func(token string) (q *Queue, onDisk int) {
+		t.Helper()
+		q = folder.NewQueue(budget.Holder{Token: token}, func(bool) {})
+		for {
+			ok, err := q.TryWrite(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				return q, onDisk - 1 // the first one is in memory
+			}
+			onDisk++
+		}
+	}
+	alone, n := fill("first")
+	if n != 16 {
+		t.Errorf("one answer: %d blocks on disk, want 16", n)
+	}
+	alone.Free()
+	taken := 0
+	for range 3 {
+		q := folder.NewQueue(budget.Holder{Token: "first"}, func(bool) {})
+		defer q.Free()
+		for range 10 {
+			if ok, err := q.TryWrite(data); err != nil {
+				t.Fatal(err)
+			} else if ok {
+				taken++
+			}
+		}
+	}
+	if taken -= 3; taken != 12 {
+		t.Errorf("three answers of one token: %d blocks on disk, want 12", taken)
+	}
+	other, n := fill("second")
+	defer other.Free()
+	if n != 4 {
+		t.Errorf("another token: %d blocks on disk, want 4", n)
 	}
 }
 
