@@ -8,7 +8,7 @@ import (
 )
 
 // label writes the name of every point, each where it hides neither a point nor another name. Points that touch and
-// have the same name have it once. A name that is not beside its point is joined to it by a line, which crosses
+// have the same name have it once; those that hide each other have one that lists theirs. A name that is not beside its point is joined to it by a line, which crosses
 // nothing either if possible.
 func (c Chart) label(to canvas, x, y scale) {
 	type box struct{ x1, y1, x2, y2 float64 }
@@ -44,67 +44,90 @@ func (c Chart) label(to canvas, x, y scale) {
 		}
 		return all
 	}
-	const size = 11.0
+	for _, n := range c.names(x, y) {
+		px, py, wide := n.x, n.y, textWidth(n.text, size)
+		found := false
+		const rings = 14
+		for ring := 0; ring < 2*rings && !found; ring++ {
+			far, crosses := 9+9*float64(ring%rings), ring >= rings
+			for _, d := range [][2]float64{{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {0.7, -0.7}, {-0.7, -0.7}, {0.7, 0.7}, {-0.7, 0.7}} {
+				bx, by := px+far*d[0]-wide/2+wide/2*d[0], py+far*d[1]
+				b := box{bx - 2, by - size/2 - 1, bx + wide + 2, by + size/2 + 1}
+				qx, qy := min(max(px, b.x1), b.x2), min(max(py, b.y1), b.y2)
+				way := along(px, py, qx, qy)
+				if !free(b) || ring > 0 && !crosses && slices.ContainsFunc(way, func(b box) bool { return !free(b) }) {
+					continue
+				}
+				taken, found = append(taken, b), true
+				if ring > 0 {
+					taken = append(taken, way...)
+					to.line(px, py, qx, qy, 0.7, faint)
+				}
+				// Fonts differ: a text that is wider than estimated extends away from its
+				// point.
+				anchor := 0.5
+				switch {
+				case d[0] > 0:
+					anchor = 0
+				case d[0] < 0:
+					anchor = 1
+				}
+				to.text(bx+anchor*wide, by+size/2-1.5, size, anchor, ink, n.text)
+				break
+			}
+		}
+		if found {
+			continue
+		}
+		// It is crowded: the free place that is nearest, anywhere.
+		best, least := box{px, py, px + wide, py + size}, math.Inf(1)
+		for by := top; by+size <= height-bottom; by += size / 2 {
+			for bx := left + 4; bx+wide <= width-right; bx += size / 2 {
+				b := box{bx - 2, by - 1, bx + wide + 2, by + size + 1}
+				if far := math.Hypot(bx+wide/2-px, by+size/2-py); far < least && free(b) {
+					best, least = b, far
+				}
+			}
+		}
+		taken = append(taken, best)
+		to.line(px, py, min(max(px, best.x1), best.x2), min(max(py, best.y1), best.y2), 0.7, faint)
+		to.text((best.x1+best.x2)/2, best.y2-2.5, size, 0.5, ink, n.text)
+	}
+}
+
+const size = 11.0 // of names
+
+// name is what is written beside a point, or beside points that are in one place.
+type name struct {
+	x, y float64
+	text string
+}
+
+// names are those of all points. Points that hide each other have one name that lists theirs, while
+// that is short.
+func (c Chart) names(x, y scale) (all []name) {
+	const touch, hide, mostWide = 10, 4, 220
 	type place struct{ x, y float64 }
 	named := map[string][]place{}
 	for _, s := range c.Series {
 		for _, p := range s.Points {
-			if p.Label == "" {
-				continue
-			}
-			px, py, wide := x.place(p.X), y.place(p.Y), textWidth(p.Label, size)
-			if slices.ContainsFunc(named[p.Label], func(other place) bool { return math.Hypot(other.x-px, other.y-py) < 10 }) {
+			px, py := x.place(p.X), y.place(p.Y)
+			near := func(x, y, most float64) bool { return math.Hypot(x-px, y-py) < most }
+			if p.Label == "" || slices.ContainsFunc(named[p.Label], func(o place) bool { return near(o.x, o.y, touch) }) {
 				continue
 			}
 			named[p.Label] = append(named[p.Label], place{px, py})
-			found := false
-			const rings = 14
-			for ring := 0; ring < 2*rings && !found; ring++ {
-				far, crosses := 9+9*float64(ring%rings), ring >= rings
-				for _, d := range [][2]float64{{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {0.7, -0.7}, {-0.7, -0.7}, {0.7, 0.7}, {-0.7, 0.7}} {
-					bx, by := px+far*d[0]-wide/2+wide/2*d[0], py+far*d[1]
-					b := box{bx - 2, by - size/2 - 1, bx + wide + 2, by + size/2 + 1}
-					qx, qy := min(max(px, b.x1), b.x2), min(max(py, b.y1), b.y2)
-					way := along(px, py, qx, qy)
-					if !free(b) || ring > 0 && !crosses && slices.ContainsFunc(way, func(b box) bool { return !free(b) }) {
-						continue
-					}
-					taken, found = append(taken, b), true
-					if ring > 0 {
-						taken = append(taken, way...)
-						to.line(px, py, qx, qy, 0.7, faint)
-					}
-					// Fonts differ: a text that is wider than estimated extends away from its
-					// point.
-					anchor := 0.5
-					switch {
-					case d[0] > 0:
-						anchor = 0
-					case d[0] < 0:
-						anchor = 1
-					}
-					to.text(bx+anchor*wide, by+size/2-1.5, size, anchor, ink, p.Label)
-					break
-				}
-			}
-			if found {
+			i := slices.IndexFunc(all, func(n name) bool {
+				return near(n.x, n.y, hide) && textWidth(n.text+", "+p.Label, size) <= mostWide
+			})
+			if i < 0 {
+				all = append(all, name{px, py, p.Label})
 				continue
 			}
-			// It is crowded: the free place that is nearest, anywhere.
-			best, least := box{px, py, px + wide, py + size}, math.Inf(1)
-			for by := top; by+size <= height-bottom; by += size / 2 {
-				for bx := left + 4; bx+wide <= width-right; bx += size / 2 {
-					b := box{bx - 2, by - 1, bx + wide + 2, by + size + 1}
-					if far := math.Hypot(bx+wide/2-px, by+size/2-py); far < least && free(b) {
-						best, least = b, far
-					}
-				}
-			}
-			taken = append(taken, best)
-			to.line(px, py, min(max(px, best.x1), best.x2), min(max(py, best.y1), best.y2), 0.7, faint)
-			to.text((best.x1+best.x2)/2, best.y2-2.5, size, 0.5, ink, p.Label)
+			all[i].text += ", " + p.Label
 		}
 	}
+	return all
 }
 
 // textWidth estimates how wide a text is in a font such as Helvetica.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,8 +170,9 @@ func TestEveryPointIsNamed(t *testing.T) {
 	x.from, x.to, y.from, y.to = left, width-right, height-bottom, top
 	to := &names{}
 	c.label(to, x, y)
-	if len(to.boxes) != 60 {
-		t.Fatalf("%d names of 60", len(to.boxes))
+	found := strings.Split(strings.Join(to.texts, ", "), ", ")
+	if slices.Sort(found); len(slices.Compact(found)) != 60 {
+		t.Fatalf("%d names of 60: %q", len(found), found)
 	}
 	for i, b := range to.boxes {
 		for _, o := range to.boxes[:i] {
@@ -186,6 +188,22 @@ func TestEveryPointIsNamed(t *testing.T) {
 	}
 }
 
+// Points in one place have one name that lists theirs, in whatever series they are; those beside
+// them have their own.
+func TestPointsInOnePlaceShareAName(t *testing.T) {
+	c := Chart{Series: []Series{
+		{Points: []Point{{X: 1, Y: 1, Label: "a"}, {X: 1, Y: 1, Label: "b"}, {X: 1.5, Y: 1, Label: "c"}, {X: 9, Y: 9}}},
+		{Points: []Point{{X: 1, Y: 1, Label: "a"}, {X: 1.005, Y: 1, Label: "d"}}, Ring: 7},
+	}}
+	x, y := c.scales()
+	x.from, x.to, y.from, y.to = left, width-right, height-bottom, top
+	to := &names{}
+	c.label(to, x, y)
+	if want := []string{"a, b, d", "c"}; !slices.Equal(to.texts, want) {
+		t.Errorf("got %q, want %q", to.texts, want)
+	}
+}
+
 // Ticks may have names of their own.
 func TestNamesOfTicks(t *testing.T) {
 	text, err := Chart{X: Axis{Log: true, Ticks: []float64{10, 100}, Names: []string{"p90", "p99"}}, Series: []Series{{Points: []Point{{X: 1, Y: 1}, {X: 100, Y: 2}}}}}.SVG()
@@ -198,6 +216,7 @@ func TestNamesOfTicks(t *testing.T) {
 type names struct {
 	canvas
 	boxes [][4]float64
+	texts []string
 }
 
 func (n *names) line(_, _, _, _, _ float64, _ int) {}
@@ -208,5 +227,6 @@ func (n *names) text(x, y, size, anchor float64, _ int, s string) {
 		wide = textWidth(s, size)
 	}
 	from := x - anchor*wide
+	n.texts = append(n.texts, s)
 	n.boxes = append(n.boxes, [4]float64{from, y - 0.72*size, from + wide, y})
 }
