@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/magefile/mage/mg"
 
@@ -54,6 +55,25 @@ func (Urifilter) Restart(ctx context.Context, roll *string) error {
 // It exits with 1 when a daemon is not ready, and with 3 when a host is not reached.
 func (Urifilter) Status(ctx context.Context, look *string) error {
 	return with(look, provision.Options{}, func(t *provision.Toolkit) error { return t.Status(ctx) })
+}
+
+// Top shows what the daemons do, again and again until Ctrl-C: rates, the fullest filter, errors, release and health of each host.
+//
+//	go tool mage urifilter:top
+//	go tool mage urifilter:top -hosts=web* -interval=10s
+//	go tool mage urifilter:top -json | jq 'select(.answer.ready | not)'
+//
+// With -once, with -json and where no terminal is, it shows one table after one interval; it exits with 1 when a daemon
+// is not ready, and with 3 when a host is not reached. A host is asked through the connection that stays open.
+func (Urifilter) Top(
+	ctx context.Context,
+	interval *time.Duration, // between two looks, which rates are of; 2s if not given
+	once *bool, // show one table, and end
+	look *string,
+) error {
+	return with(look, provision.Options{}, func(t *provision.Toolkit) error {
+		return t.Top(ctx, valueOr(interval, 2*time.Second), valueOr(once, false))
+	})
 }
 
 // Logs shows the last lines of the daemons' journals.

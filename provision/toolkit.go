@@ -35,6 +35,7 @@ type Toolkit struct {
 	hosts       []inventory.Host          // the chosen ones
 	tokens      map[string]configs.Tokens // by program, where there is a tokens file
 	display     *report.Display
+	asking      sync.Mutex // held while a person types a secret
 	masker      *secret.Masker
 	dialer      *remote.Dialer
 	connections connections
@@ -95,6 +96,8 @@ func (t *Toolkit) prompter() func(context.Context, string) (string, error) {
 		return nil
 	}
 	return func(ctx context.Context, prompt string) (string, error) {
+		t.asking.Lock()
+		defer t.asking.Unlock()
 		defer t.display.Pause()()
 		return ask(ctx, prompt)
 	}

@@ -67,10 +67,13 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		}
 	}
 
+	tryTop(t, l, crawler)
+
 	// The settings on the host are broken and the daemon dies: a crash loop.
 	l.Sh(t, "one", `cp -a /etc/urifilter/urifilter.yaml /root/saved && echo 'no_such_key: 1' >>/etc/urifilter/urifilter.yaml && kill -KILL `+process())
 	r := l.Mage(t, "urifilter:status")
 	want(t, r, fleet.CodeFailed, "crash loop", "go tool mage urifilter:logs -hosts=one says why")
+	want(t, l.Mage(t, "urifilter:top"), fleet.CodeFailed, "go tool mage urifilter:logs -hosts=one says why", "the daemon of one is not ready")
 	for end := time.Now().Add(3 * time.Minute); l.Sh(t, "one", "systemctl is-failed urifilter || :") != "failed"; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the crash loop does not end")

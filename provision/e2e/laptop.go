@@ -247,7 +247,22 @@ func (l *Laptop) Start(t *testing.T, args ...string) *Running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Running{Cmd: exec.Command(mage, args...), stdout: &output{}, stderr: &output{}, began: time.Now(), args: strings.Join(args, " ")}
+	return l.start(t, append([]string{mage}, args...))
+}
+
+// OnTerminal is Start with a terminal for its output.
+func (l *Laptop) OnTerminal(t *testing.T, args ...string) *Running {
+	t.Helper()
+	mage, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.start(t, []string{"script", "-qefc", strings.Join(append([]string{"exec", mage}, args...), " "), os.DevNull})
+}
+
+func (l *Laptop) start(t *testing.T, words []string) *Running {
+	t.Helper()
+	r := &Running{Cmd: exec.Command(words[0], words[1:]...), stdout: &output{}, stderr: &output{}, began: time.Now(), args: strings.Join(words[1:], " ")}
 	r.Cmd.Dir, r.Cmd.Stdout, r.Cmd.Stderr = l.Dir, r.stdout, r.stderr
 	r.Cmd.Env = l.environ()
 	if err := r.Cmd.Start(); err != nil {

@@ -20,7 +20,7 @@ type Daemon interface {
 // Answer is the response to a call.
 type Answer struct {
 	Status int
-	Body   string // at most 1 MiB of it
+	Body   string // at most 16 MiB of it: metrics of a thousand filters are 2 MiB
 }
 
 // Problem is the error for an answer other than 200.

@@ -44,6 +44,8 @@ type Program struct {
 	// BitMaps means that its command line has `bitmap`: bit-maps that store and archive lack
 	// are created before a start.
 	BitMaps bool
+	// Counts reads the text of its /metrics; nil: the toolkit shows no rates of it.
+	Counts func(metrics string) (Counts, error)
 }
 
 // Servers are kinds of servers that a program may call.

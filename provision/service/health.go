@@ -78,7 +78,7 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 	since := time.Now()
 	d, err := dial(h, settings.URL, token)
 	if err == nil {
-		defer d.client.CloseIdleConnections()
+		defer d.Close()
 		if err = w.ready(ctx, d); err == nil && settings.Ask != nil {
 			err = settings.Ask(ctx, d)
 		}
@@ -99,15 +99,11 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 
 // Ready asks the daemon once whether it is ready, and returns "yes" or the reason why not.
 func (c *Health) Ready(ctx context.Context, h host.Host) string {
-	settings, err := c.Settings(ctx, h)
+	d, err := c.Caller(ctx, h)
 	if err != nil {
 		return err.Error()
 	}
-	d, err := dial(h, settings.URL, "")
-	if err != nil {
-		return err.Error()
-	}
-	defer d.client.CloseIdleConnections()
+	defer d.Close()
 	a, err := d.Call(ctx, http.MethodGet, c.Program.Ready, "")
 	switch {
 	case err != nil:
@@ -116,6 +112,19 @@ func (c *Health) Ready(ctx context.Context, h host.Host) string {
 		return "yes"
 	}
 	return a.Problem("GET " + c.Program.Ready).Error()
+}
+
+// Caller returns a Caller of the daemon, and calls nothing yet.
+func (c *Health) Caller(ctx context.Context, h host.Host) (*Caller, error) {
+	settings, err := c.Settings(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.Token(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return dial(h, settings.URL, token)
 }
 
 // watch is one check.
@@ -181,7 +190,7 @@ func (w watch) active(ctx context.Context, known *Status) (s Status, err error) 
 }
 
 // ready waits until the daemon's Ready path, such as /readyz, says yes.
-func (w watch) ready(ctx context.Context, d *daemon) error {
+func (w watch) ready(ctx context.Context, d *Caller) error {
 	bad, said := 0, ""
 	for {
 		a, err := d.Call(ctx, http.MethodGet, w.Program.Ready, "")

@@ -23,8 +23,8 @@ type tunnel interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// daemon is the daemon of a host as its own machine sees it.
-type daemon struct {
+// Caller calls the daemon of a host as if from that host.
+type Caller struct {
 	host   string
 	base   string // http://127.0.0.1:8000
 	client *http.Client
@@ -32,7 +32,7 @@ type daemon struct {
 }
 
 // dial returns a client of the daemon that goes through the connection to the host.
-func dial(h host.Host, url, token string) (*daemon, error) {
+func dial(h host.Host, url, token string) (*Caller, error) {
 	through, ok := host.As[tunnel](h)
 	if !ok {
 		return nil, errNoTunnel
@@ -43,7 +43,7 @@ func dial(h host.Host, url, token string) (*daemon, error) {
 		// certificate is issued for the name by which callers know it.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}
-	return &daemon{host: h.Name(), base: url, token: token, client: &http.Client{Transport: transport, Timeout: patience}}, nil
+	return &Caller{host: h.Name(), base: url, token: token, client: &http.Client{Transport: transport, Timeout: patience}}, nil
 }
 
 var errNoTunnel = errors.New("the connection opens no tunnels")
@@ -53,11 +53,14 @@ func forbidden(err error) bool {
 	return errors.Is(err, errNoTunnel) || errors.Is(err, login.ErrForbidden)
 }
 
+// Close ends its idle connections.
+func (d *Caller) Close() { d.client.CloseIdleConnections() }
+
 // Host is the name of its host.
-func (d *daemon) Host() string { return d.host }
+func (d *Caller) Host() string { return d.host }
 
 // Call sends one request.
-func (d *daemon) Call(ctx context.Context, method, path, body string) (program.Answer, error) {
+func (d *Caller) Call(ctx context.Context, method, path, body string) (program.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, d.base+path, strings.NewReader(body))
 	if err != nil {
 		return program.Answer{}, err
@@ -73,6 +76,6 @@ func (d *daemon) Call(ctx context.Context, method, path, body string) (program.A
 		return program.Answer{}, err
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	text, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
 	return program.Answer{Status: res.StatusCode, Body: string(text)}, err
 }

@@ -17,7 +17,7 @@ func Program() program.Program {
 	return program.Program{
 		Program: systemd.Urifilter(), Roles: []string{inventory.RoleFilter}, Section: inventory.SectionFilter, Package: "./daemon/urifilter",
 		Parse: parse, Ready: "/readyz", Scopes: []string{"read", "filter", "admin"}, TokenScopes: configs.Scopes(), Caller: "filter",
-		Servers: program.Servers{Redis: true, MySQL: true, MongoDB: true, Store: "redis"}, BitMaps: true,
+		Servers: program.Servers{Redis: true, MySQL: true, MongoDB: true, Store: "redis"}, BitMaps: true, Counts: counts,
 	}
 }
 
