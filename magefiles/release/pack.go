@@ -37,20 +37,20 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	}
 	defer os.RemoveAll(root)
 	var contents files.Contents
-	add := func(kind, to string, mode os.FileMode, text []byte) error {
+	add := func(of, kind, to string, mode os.FileMode, text []byte) error { // of is deb or rpm, "" both
 		from := filepath.Join(root, strings.ReplaceAll(to, "/", "_"))
-		contents = append(contents, &files.Content{Source: from, Destination: to, Type: kind, FileInfo: &files.ContentFileInfo{Mode: mode, MTime: r.time}})
+		contents = append(contents, &files.Content{Source: from, Destination: to, Type: kind, Packager: of, FileInfo: &files.ContentFileInfo{Mode: mode, MTime: r.time}})
 		return os.WriteFile(from, text, 0o600)
 	}
 	binary := "/usr/bin/" + p.Name
-	if err := add("file", binary, 0o755, program); err != nil {
+	if err := add("", "file", binary, 0o755, program); err != nil {
 		return err
 	}
 	settings, err := os.ReadFile(filepath.Join("configs", p.Name+".yaml"))
 	if err != nil {
 		return err
 	}
-	if err := add("config|noreplace", p.Config(), 0o640, settings); err != nil {
+	if err := add("", "config|noreplace", p.Config(), 0o640, settings); err != nil {
 		return err
 	}
 	units, err := systemd.Render(p, systemd.Params{Binary: binary, Listen: []string{listens(p)}})
@@ -59,12 +59,12 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	}
 	for _, u := range units {
 		text := writtenBy.ReplaceAll(u.Content, []byte("From its package"))
-		if err := add("file", "/usr/lib/systemd/system/"+u.Name, 0o644, text); err != nil {
+		if err := add("", "file", "/usr/lib/systemd/system/"+u.Name, 0o644, text); err != nil {
 			return err
 		}
 	}
 	user := fmt.Sprintf("u %s - \"%s daemon\" %s\n", p.User(), p.Name, p.DataDir())
-	if err := add("file", "/usr/lib/sysusers.d/"+p.Name+".conf", 0o644, []byte(user)); err != nil {
+	if err := add("", "file", "/usr/lib/sysusers.d/"+p.Name+".conf", 0o644, []byte(user)); err != nil {
 		return err
 	}
 	if err := r.manuals(ctx, p, goarch, program, root, add); err != nil {
@@ -81,10 +81,10 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	}
 	docs := "/usr/share/doc/" + p.Name + "/"
 	if err := errors.Join(
-		add("file", docs+"copyright", 0o644, []byte(fmt.Sprintf(copyright, p.Name, p.Documentation))), add("file", docs+"changelog.gz", 0o644, entry),
-		add("license", "/usr/share/licenses/"+p.Name+"/LICENSE", 0o644, license), // of the RPM; Debian has the text
+		add("", "file", docs+"copyright", 0o644, []byte(fmt.Sprintf(copyright, p.Name, p.Documentation))), add("", "file", docs+"changelog.gz", 0o644, entry),
+		add("rpm", "license", "/usr/share/licenses/"+p.Name+"/LICENSE", 0o644, license), // of the RPM; Debian has the text
 		// The program runs on any distribution, because it is linked to nothing.
-		add("file", "/usr/share/lintian/overrides/"+p.Name, 0o644, []byte(p.Name+": statically-linked-binary [usr/bin/"+p.Name+"]\n")),
+		add("deb", "file", "/usr/share/lintian/overrides/"+p.Name, 0o644, []byte(p.Name+": statically-linked-binary [usr/bin/"+p.Name+"]\n")),
 	); err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 }
 
 // manuals adds the pages and completions that the program itself writes, or, for another processor, one for this
-// machine.
-func (r *release) manuals(ctx context.Context, p systemd.Program, goarch string, program []byte, root string, add func(kind, to string, mode os.FileMode, text []byte) error) error {
+// machine: their texts do not depend on the system.
+func (r *release) manuals(ctx context.Context, p systemd.Program, goarch string, program []byte, root string, add func(of, kind, to string, mode os.FileMode, text []byte) error) error {
 	own := filepath.Join(root, "own")
 	if runtime.GOOS == "linux" && runtime.GOARCH == goarch {
 		if err := os.WriteFile(own, program, 0o700); err != nil { //nolint:gosec // it is run
@@ -160,26 +160,30 @@ func (r *release) manuals(ctx context.Context, p systemd.Program, goarch string,
 			text, err = zipped(text)
 		}
 		if err == nil {
-			err = add("file", "/usr/share/man/man1/"+page.Name()+".gz", 0o644, text)
+			err = add("", "file", "/usr/share/man/man1/"+page.Name()+".gz", 0o644, text)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for shell, to := range map[string]string{
-		"bash": "/usr/share/bash-completion/completions/" + p.Name,
-		"zsh":  "/usr/share/zsh/vendor-completions/_" + p.Name,
-		"fish": "/usr/share/fish/vendor_completions.d/" + p.Name + ".fish",
-	} {
-		text, err := ask("completion", shell)
+	for _, c := range completions {
+		text, err := ask("completion", c.shell)
 		if err != nil {
 			return err
 		}
-		if err := add("file", to, 0o644, text); err != nil {
+		if err := add(c.of, "file", strings.ReplaceAll(c.path, "NAME", p.Name), 0o644, text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// completions is where shells look for them; zsh has another folder in Debian than in Fedora and openSUSE.
+var completions = []struct{ shell, path, of string }{
+	{"bash", "/usr/share/bash-completion/completions/NAME", ""},
+	{"zsh", "/usr/share/zsh/vendor-completions/_NAME", "deb"},
+	{"zsh", "/usr/share/zsh/site-functions/_NAME", "rpm"},
+	{"fish", "/usr/share/fish/vendor_completions.d/NAME.fish", ""},
 }
 
 // scripts run on the host. Debian calls them with words, RPM with how many versions there will be. A daemon that

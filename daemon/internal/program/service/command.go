@@ -106,6 +106,9 @@ nothing would, and with 3 when something would.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.timerGiven = cmd.Flags().Changed("timer")
+			if !cmd.Flags().Changed("binary") {
+				o.binary = defaultBinary(p)
+			}
 			if runtime.GOOS != "linux" {
 				return installElsewhere(cmd, s, o)
 			}
@@ -114,7 +117,8 @@ nothing would, and with 3 when something would.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.config, "config", "c", "", "`file` of settings (env "+p.Env("CONFIG")+")")
-	f.StringVar(&o.binary, "binary", defaultBinary(p), "the `program` that the service runs; a link in the path is followed at each start")
+	// Its default is not among the texts: manual pages must not say where the program was that wrote them.
+	f.StringVar(&o.binary, "binary", "", "the `program` that the service runs; a link in the path is followed at each start (default \""+p.Binary()+"\" on Linux, elsewhere this program)")
 	f.StringVar(&o.user, "user", "", "run the daemon as this `user` (default \""+p.User()+"\" on Linux)")
 	f.StringVar(&o.group, "group", "", "and this `group` (default: that of the name of the user)")
 	if p.Job != nil {
