@@ -94,7 +94,7 @@ func TestRing(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Cluster(t)
+	servers := redistest.Cluster(t, nil)
 	o := Options{URL: "redis://" + servers[0].Addr + "?addr=" + servers[1].Addr + "&addr=" + servers[2].Addr}
 	one, two := start(t, o), start(t, o)
 	one.wakes(t, two, Workers)
@@ -127,13 +127,13 @@ func TestServers(t *testing.T) {
 	})
 	t.Run("sentinels", func(t *testing.T) {
 		t.Parallel()
-		sentinel, _, _ := redistest.SentinelsTLS(t, server)
+		sentinel, _, _ := redistest.Sentinels(t, server)
 		try(t, Options{Addrs: []string{sentinel.Addr}, MasterName: "mymaster"})
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		var addrs []string
-		for _, s := range redistest.ClusterTLS(t, server) {
+		for _, s := range redistest.Cluster(t, server) {
 			addrs = append(addrs, s.Addr)
 		}
 		try(t, Options{Addrs: addrs})

@@ -90,7 +90,7 @@ func exactlyOnceInSets(t *testing.T, items int) {
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t, "--set-max-intset-entries", "16").Addr },
 		"cluster": func(t testing.TB) string {
-			servers := redistest.Cluster(t)
+			servers := redistest.Cluster(t, nil)
 			for _, s := range servers {
 				s.CLI("config", "set", "set-max-intset-entries", "16")
 			}

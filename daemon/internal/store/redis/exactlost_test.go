@@ -107,7 +107,7 @@ func TestNoRaceExactResyncFromAnOlderFile(t *testing.T) {
 // One node of a cluster is flushed: the answers of that node do not count.
 func TestExactResyncOfAClusterNode(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Cluster(t)
+	servers := redistest.Cluster(t, nil)
 	storeA, a := openedExact(t, config(servers[0].Addr))
 	storeB, b := openedExact(t, config(servers[1].Addr))
 	waitReady(t, storeA, storeB)

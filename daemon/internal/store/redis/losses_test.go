@@ -30,7 +30,7 @@ var spread = engine.Spec{ID: 4, Name: "spread", Kind: "bloom", Params: configs.B
 func TestFlushedDuringResync(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	masters := redistest.Cluster(t)
+	masters := redistest.Cluster(t, nil)
 	var flushes atomic.Int64
 	flush := func(s *Store) {
 		s.restore = func(ctx context.Context, spec engine.Spec, _ engine.BitMap) error {
@@ -131,7 +131,7 @@ func TestLostAnnouncement(t *testing.T) {
 func TestNoRaceMastersFlushedOneByOne(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	masters := redistest.Cluster(t)
+	masters := redistest.Cluster(t, nil)
 	var stores []*Store
 	var sets []engine.Set
 	for range 2 {

@@ -19,7 +19,7 @@ import (
 func TestReplicasConfirm(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
-		sentinel, master, replica := redistest.Sentinels(t)
+		sentinel, master, replica := redistest.Sentinels(t, nil)
 		c := config(sentinel.Addr)
 		c.MasterName, c.Replicas = "mymaster", 1
 		_, s := open(t, c)
@@ -60,7 +60,7 @@ func TestReplicasConfirm(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		c := config(redistest.Cluster(t)[0].Addr)
+		c := config(redistest.Cluster(t, nil)[0].Addr)
 		c.Replicas = 1
 		if _, err := Open(context.Background(), c); err == nil || !strings.Contains(err.Error(), "redis.replicas") {
 			t.Errorf("got %v", err)

@@ -83,7 +83,7 @@ func conforms(t *testing.T, run func(*testing.T, func(*testing.T) storetest.Open
 			case "small mirror":
 				run(t, standalone(t, tiny))
 			case "cluster":
-				clusters := redistest.NewPool(t, 2, redistest.Cluster)
+				clusters := redistest.NewPool(t, 2, func(t testing.TB) []*redistest.Server { return redistest.Cluster(t, nil) })
 				run(t, func(t *testing.T) storetest.Opener { return opener(config(clusters.Take(t)[1].Addr)) })
 			}
 		})
@@ -229,7 +229,7 @@ func TestNoRaceExactlyOnceForTwoDaemons(t *testing.T) { exactlyOnceEverywhere(t,
 func exactlyOnceEverywhere(t *testing.T, items, batch int) {
 	t.Parallel()
 	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr), items, batch) })
-	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t)[0].Addr), items, batch) })
+	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t, nil)[0].Addr), items, batch) })
 	t.Run("small mirror", func(t *testing.T) {
 		c := config(redistest.Start(t).Addr)
 		c.MirrorBytes = tiny
@@ -652,7 +652,7 @@ func TestCreateFilled(t *testing.T) {
 // not received.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
-	sentinel, master, replica := redistest.Sentinels(t)
+	sentinel, master, replica := redistest.Sentinels(t, nil)
 	c := config(sentinel.Addr)
 	c.MasterName = "mymaster"
 	store, s := opened(t, c)

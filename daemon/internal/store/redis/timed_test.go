@@ -140,7 +140,7 @@ func timedResync(t *testing.T, each int) {
 // One node of a cluster is flushed: the answers of that node do not count.
 func TestTimedResyncOfAClusterNode(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Cluster(t)
+	servers := redistest.Cluster(t, nil)
 	storeA, a := openedTimed(t, config(servers[0].Addr))
 	storeB, b := openedTimed(t, config(servers[1].Addr))
 	waitReady(t, storeA, storeB)
@@ -168,7 +168,7 @@ func TestNoRaceTimedExactlyOnceForTwoDaemons(t *testing.T) { timedExactlyOnce(t,
 func timedExactlyOnce(t *testing.T, items, batch int) {
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t).Addr },
-		"cluster":    func(t testing.TB) string { return redistest.Cluster(t)[0].Addr },
+		"cluster":    func(t testing.TB) string { return redistest.Cluster(t, nil)[0].Addr },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +228,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t testing.TB) []*redistest.Server{
 		"standalone": func(t testing.TB) []*redistest.Server { return []*redistest.Server{redistest.Start(t)} },
-		"cluster":    func(t testing.TB) []*redistest.Server { return redistest.Cluster(t) },
+		"cluster":    func(t testing.TB) []*redistest.Server { return redistest.Cluster(t, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

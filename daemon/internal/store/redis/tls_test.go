@@ -62,14 +62,14 @@ func TestTLS(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		var addrs []string
-		for _, s := range redistest.ClusterTLS(t, server) {
+		for _, s := range redistest.Cluster(t, server) {
 			addrs = append(addrs, s.Addr)
 		}
 		try(t, withTLS(t, files, addrs...))
 	})
 	t.Run("sentinels", func(t *testing.T) {
 		t.Parallel()
-		sentinel, _, _ := redistest.SentinelsTLS(t, server)
+		sentinel, _, _ := redistest.Sentinels(t, server)
 		c := withTLS(t, files, sentinel.Addr)
 		c.MasterName = "mymaster"
 		try(t, c)

@@ -17,11 +17,6 @@ const killPause = 10 * time.Second
 
 func kill(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	release := n.hold(d.name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	down := e.length / 4
 	d.end(syscall.SIGKILL, down)
 	pause(ctx, down)
@@ -35,11 +30,6 @@ func kill(ctx context.Context, n *nemesis, e event) bool {
 
 func term(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	release := n.hold(d.name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	d.end(syscall.SIGTERM, e.length/4)
 	pause(ctx, e.length)
 	return true
@@ -47,23 +37,12 @@ func term(ctx context.Context, n *nemesis, e event) bool {
 
 func halt(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	release := n.hold(d.name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	d.halt(ctx, e.length)
 	return true
 }
 
 func cut(ctx context.Context, n *nemesis, e event) bool {
-	d := n.daemonOf(e)
-	release := n.hold("front " + d.name)
-	if release == nil {
-		return false
-	}
-	defer release()
-	breakLink(ctx, d.front, e)
+	breakLink(ctx, n.daemonOf(e).front, e)
 	return true
 }
 
@@ -88,11 +67,6 @@ const mostOff = 30 * 24 * time.Hour
 // least: the daemon need not record a step of up to one.
 func stepClock(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	release := n.hold("clock " + d.name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	step := 2*time.Second + e.length.Truncate(time.Second)
 	if e.target%3 == 0 {
 		step *= 24 * 60
@@ -119,11 +93,6 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 	if n.rig.archive == nil {
 		return false
 	}
-	release := n.hold("archive")
-	if release == nil {
-		return false
-	}
-	defer release()
 	n.rig.archive.interrupt()
 	if e.coin {
 		n.rig.archive.breakAll()

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -17,6 +18,8 @@ type fault struct {
 	name   string
 	weight int
 	stores []string // nil: all
+	// holds names what no other fault may touch meanwhile, beside what alone says; nil: nothing.
+	holds func(n *nemesis, e event) string
 	// alone says that no other fault is under way meanwhile.
 	alone bool
 	// empties says that Redis is empty afterwards: what a bounded mirror has evicted is lost then.
@@ -36,24 +39,35 @@ type event struct {
 // faults lists them all, in the order of the package comment.
 func faults() []*fault {
 	return []*fault{
-		{name: "kill", weight: 12, do: kill},
-		{name: "term", weight: 2, do: term},
-		{name: "stop", weight: 3, do: halt},
-		{name: "cut", weight: 4, do: cut},
-		{name: "clock", weight: 2, do: stepClock},
+		{name: "kill", weight: 12, holds: aDaemon(""), do: kill},
+		{name: "term", weight: 2, holds: aDaemon(""), do: term},
+		{name: "stop", weight: 3, holds: aDaemon(""), do: halt},
+		{name: "cut", weight: 4, holds: aDaemon("front "), do: cut},
+		{name: "clock", weight: 2, holds: aDaemon("clock "), do: stepClock},
 		{name: "drop", weight: 2, alone: true, do: drop},
-		{name: "archive", weight: 1, do: archiveAway},
-		{name: "redis-kill", weight: 2, stores: []string{"redis", "cluster"}, do: redisKill},
-		{name: "redis-stop", weight: 1, stores: []string{"redis", "cluster"}, do: redisStop},
+		{name: "archive", weight: 1, holds: the("archive"), do: archiveAway},
+		{name: "redis-kill", weight: 2, stores: []string{"redis", "cluster"}, holds: aServer, do: redisKill},
+		{name: "redis-stop", weight: 1, stores: []string{"redis", "cluster"}, holds: aServer, do: redisStop},
 		{name: "redis-slow", weight: 1, stores: []string{"redis"}, do: redisSlow},
-		{name: "redis-cut", weight: 4, stores: []string{"redis"}, do: redisCut},
-		{name: "redis-part", weight: 2, stores: []string{"redis"}, do: redisPartition},
-		{name: "redis-net", weight: 2, stores: []string{"redis"}, do: redisUnplugged},
-		{name: "redis-full", weight: 1, stores: []string{"redis"}, do: redisFull},
+		{name: "redis-cut", weight: 4, stores: []string{"redis"}, holds: aDaemon("link "), do: redisCut},
+		{name: "redis-part", weight: 2, stores: []string{"redis"}, holds: aDaemon("link "), do: redisPartition},
+		{name: "redis-net", weight: 2, stores: []string{"redis"}, holds: aDaemon("link "), do: redisUnplugged},
+		{name: "redis-full", weight: 1, stores: []string{"redis"}, holds: aServer, do: redisFull},
 		{name: "redis-empty", weight: 2, stores: []string{"redis", "cluster"}, alone: true, empties: true, do: redisEmpty},
 		{name: "failover", weight: 3, stores: []string{"sentinel"}, alone: true, do: failover},
-		{name: "reshard", weight: 3, stores: []string{"cluster"}, do: reshard},
+		{name: "reshard", weight: 3, stores: []string{"cluster"}, holds: the("slots"), do: reshard},
 	}
+}
+
+// aDaemon is for a fault of one daemon, or of that part of it.
+func aDaemon(part string) func(*nemesis, event) string {
+	return func(n *nemesis, e event) string { return part + n.daemonOf(e).name }
+}
+
+func aServer(n *nemesis, e event) string { return fmt.Sprint("redis ", e.target%len(n.rig.servers)) }
+
+func the(name string) func(*nemesis, event) string {
+	return func(*nemesis, event) string { return name }
 }
 
 // Faults are the names of all faults.
@@ -122,7 +136,7 @@ func (n *nemesis) run(ctx context.Context) {
 		work.Go(func() {
 			defer unlock()
 			from := n.elapsed()
-			if !e.do(ctx, n, e) {
+			if !n.do(ctx, e) {
 				n.missedFault(e.name)
 				return
 			}
@@ -153,12 +167,15 @@ func (n *nemesis) targetOf(e event) string {
 
 func (n *nemesis) daemonOf(e event) *daemon { return n.rig.daemons[e.target%len(n.rig.daemons)] }
 
-// hold claims a target for a fault; nil if another fault has it, so that faults do not queue.
-func (n *nemesis) hold(name string) (release func()) {
-	m, _ := n.locks.LoadOrStore(name, new(sync.Mutex))
-	mu, _ := m.(*sync.Mutex)
-	if !mu.TryLock() {
-		return nil
+// do makes a fault, unless another one has what it holds, so that faults do not queue.
+func (n *nemesis) do(ctx context.Context, e event) bool {
+	if e.holds != nil {
+		m, _ := n.locks.LoadOrStore(e.holds(n, e), new(sync.Mutex))
+		mu, _ := m.(*sync.Mutex)
+		if !mu.TryLock() {
+			return false
+		}
+		defer mu.Unlock()
 	}
-	return mu.Unlock
+	return e.fault.do(ctx, n, e)
 }

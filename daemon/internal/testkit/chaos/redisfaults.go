@@ -17,17 +17,12 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
-func (n *nemesis) serverOf(e event) (s *redistest.Server, release func()) {
-	i := e.target % len(n.rig.servers)
-	return n.rig.servers[i], n.hold(fmt.Sprint("redis ", i))
+func (n *nemesis) serverOf(e event) *redistest.Server {
+	return n.rig.servers[e.target%len(n.rig.servers)]
 }
 
 func redisKill(ctx context.Context, n *nemesis, e event) bool {
-	s, release := n.serverOf(e)
-	if release == nil {
-		return false
-	}
-	defer release()
+	s := n.serverOf(e)
 	s.Kill()
 	pause(ctx, e.length/2)
 	s.Run()
@@ -35,11 +30,7 @@ func redisKill(ctx context.Context, n *nemesis, e event) bool {
 }
 
 func redisStop(ctx context.Context, n *nemesis, e event) bool {
-	s, release := n.serverOf(e)
-	if release == nil {
-		return false
-	}
-	defer release()
+	s := n.serverOf(e)
 	s.Signal(syscall.SIGSTOP)
 	pause(ctx, e.length)
 	s.Signal(syscall.SIGCONT)
@@ -55,21 +46,11 @@ func redisSlow(ctx context.Context, n *nemesis, e event) bool {
 }
 
 func redisCut(ctx context.Context, n *nemesis, e event) bool {
-	release := n.hold("link " + n.daemonOf(e).name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	breakLink(ctx, n.linkOf(e), e)
 	return true
 }
 
 func redisPartition(ctx context.Context, n *nemesis, e event) bool {
-	release := n.hold("link " + n.daemonOf(e).name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	link := n.linkOf(e)
 	link.interrupt()
 	pause(ctx, e.length)
@@ -83,11 +64,6 @@ func redisPartition(ctx context.Context, n *nemesis, e event) bool {
 // redisUnplugged cuts off a daemon's own network.
 func redisUnplugged(ctx context.Context, n *nemesis, e event) bool {
 	d := n.daemonOf(e)
-	release := n.hold("link " + d.name)
-	if release == nil {
-		return false
-	}
-	defer release()
 	if d.net == nil || d.net.unplug() != nil {
 		return false
 	}
@@ -98,11 +74,6 @@ func redisUnplugged(ctx context.Context, n *nemesis, e event) bool {
 func (n *nemesis) linkOf(e event) *proxy { return n.rig.links[e.target%len(n.rig.links)] }
 
 func redisFull(ctx context.Context, n *nemesis, e event) bool {
-	_, release := n.serverOf(e)
-	if release == nil {
-		return false
-	}
-	defer release()
 	ctx = context.WithoutCancel(ctx)
 	if n.rig.admin.ConfigSet(ctx, "maxmemory", "1").Err() != nil {
 		return false
@@ -122,8 +93,7 @@ func redisEmpty(ctx context.Context, n *nemesis, e event) bool {
 		if c, ok := n.rig.admin.(*redis.ClusterClient); ok && e.coin {
 			return c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error { return m.FlushAll(ctx).Err() }) == nil
 		}
-		s := n.rig.servers[e.target%len(n.rig.servers)]
-		c := redis.NewClient(&redis.Options{Addr: s.Addr})
+		c := redis.NewClient(&redis.Options{Addr: n.serverOf(e).Addr})
 		defer c.Close()
 		return c.FlushAll(ctx).Err() == nil
 	})
@@ -248,11 +218,6 @@ func (n *nemesis) probe(ctx context.Context, daemon int, end time.Time) error {
 
 // reshard moves slots from one master to another.
 func reshard(ctx context.Context, n *nemesis, e event) bool {
-	release := n.hold("slots")
-	if release == nil {
-		return false
-	}
-	defer release()
 	count := len(n.rig.servers)
 	from, to := e.target%count, (e.target+1+btoi(e.coin))%count
 	if from == to {

@@ -90,12 +90,12 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 		g.servers, addrs = []*redistest.Server{s}, []string{s.Addr}
 		g.admin = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	case "sentinel":
-		sentinel, master, replica := redistest.Sentinels(t)
+		sentinel, master, replica := redistest.Sentinels(t, nil)
 		g.servers, g.sentinel, addrs = []*redistest.Server{master, replica}, sentinel, []string{sentinel.Addr}
 		env = append(env, "URIFILTER_REDIS_MASTER_NAME=mymaster")
 		g.admin = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: addrs, MaxRetries: -1})
 	case "cluster":
-		g.servers = redistest.Cluster(t)
+		g.servers = redistest.Cluster(t, nil)
 		for _, s := range g.servers {
 			addrs = append(addrs, s.Addr)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/downloadtest/victim"
 )
 
 // Clock is the clock of a store under test. It stands still until it is advanced.
@@ -171,13 +172,7 @@ func (r *rig) handOut(job int64, n int) []download.Task {
 	return tasks
 }
 
-var allShards = func() []int {
-	all := make([]int, download.Shards)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}()
+var allShards = victim.AllShards()
 
 // wish is the request of a worker that serves everything.
 func wish(owner string, most int) download.Want {

@@ -59,14 +59,8 @@ func Start(t testing.TB, args ...string) *Server {
 		}
 	})
 	s.bootstrap()
-	for range 5 {
-		if s.run() {
-			return s
-		}
-		s.Addr = testserver.Free(t) // another process was quicker
-	}
-	t.Fatal("mariadbd finds no free port")
-	return nil
+	testserver.OnFreePort(t, &s.Addr, s.run)
+	return s
 }
 
 // bootstrap makes the data folder.

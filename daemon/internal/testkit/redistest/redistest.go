@@ -47,14 +47,8 @@ func StartTLS(t testing.TB, tls *TLS, args ...string) *Server {
 	}
 	s := &Server{Addr: testserver.Free(t), Dir: t.TempDir(), t: t, args: args, tls: tls}
 	t.Cleanup(s.Kill)
-	for range 5 {
-		if s.run() {
-			return s
-		}
-		s.Addr = testserver.Free(t) // another process was quicker
-	}
-	t.Fatal("redis-server finds no free port")
-	return nil
+	testserver.OnFreePort(t, &s.Addr, s.run)
+	return s
 }
 
 // Run starts the server again, after Kill, with what is in its folder.
@@ -105,13 +99,8 @@ func (s *Server) CLI(args ...string) string {
 // Cluster starts three masters that form a cluster, and returns when it is whole. What a node
 // has answered is in its file when it is killed: with appendfsync everysec it would not be
 // while the disk is slow, because Redis then answers for up to two seconds before it writes.
-func Cluster(t testing.TB) []*Server {
-	t.Helper()
-	return ClusterTLS(t, nil)
-}
-
-// ClusterTLS is Cluster for servers with TLS; nil: without.
-func ClusterTLS(t testing.TB, tls *TLS) []*Server {
+// tls is nil for servers without TLS.
+func Cluster(t testing.TB, tls *TLS) []*Server {
 	t.Helper()
 	servers := make([]*Server, 3)
 	create := []string{"--cluster-yes", "--cluster", "create"}
@@ -134,21 +123,8 @@ func ClusterTLS(t testing.TB, tls *TLS) []*Server {
 
 // Sentinels starts a master, its replica, and a sentinel that watches them under the name
 // mymaster. The sentinel fails over only after FailOver: on a busy machine a live master may be
-// silent for long.
-func Sentinels(t testing.TB) (sentinel, master, replica *Server) {
-	t.Helper()
-	return SentinelsTLS(t, nil)
-}
-
-// FailOver kills a master of Sentinels, and makes the sentinel notice that in half a second.
-func FailOver(sentinel, master *Server) {
-	sentinel.t.Helper()
-	master.Kill()
-	sentinel.CLI("sentinel", "set", "mymaster", "down-after-milliseconds", "500")
-}
-
-// SentinelsTLS is Sentinels for servers, and a sentinel, with TLS; nil: without.
-func SentinelsTLS(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
+// silent for long. tls is nil for servers without TLS.
+func Sentinels(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	t.Helper()
 	master = StartTLS(t, tls)
 	host, port, _ := net.SplitHostPort(master.Addr)
@@ -171,4 +147,11 @@ func SentinelsTLS(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 			t.Fatal("the sentinel does not see the replica")
 		}
 	}
+}
+
+// FailOver kills a master of Sentinels, and makes the sentinel notice that in half a second.
+func FailOver(sentinel, master *Server) {
+	sentinel.t.Helper()
+	master.Kill()
+	sentinel.CLI("sentinel", "set", "mymaster", "down-after-milliseconds", "500")
 }

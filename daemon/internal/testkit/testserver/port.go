@@ -31,6 +31,18 @@ func Free(t testing.TB) string {
 	return ""
 }
 
+// OnFreePort starts a server at the address, and at others where it is taken, until start returns true.
+func OnFreePort(t testing.TB, addr *string, start func() bool) {
+	t.Helper()
+	for range 5 {
+		if start() {
+			return
+		}
+		*addr = Free(t) // another process was quicker
+	}
+	t.Fatalf("%s is taken, like the addresses before it", *addr)
+}
+
 // claim takes an address for the test, unless another test has it or a server listens there.
 func claim(t testing.TB, addr string) bool {
 	claim, err := net.ListenPacket("udp", addr)

@@ -92,7 +92,7 @@ func count(fresh []bool) (n int) {
 func TestGrowthIsExactlyOnce(t *testing.T) {
 	for name, addr := range map[string]func() string{
 		"standalone": func() string { return redistest.Start(t).Addr },
-		"cluster":    func() string { return redistest.Cluster(t)[0].Addr },
+		"cluster":    func() string { return redistest.Cluster(t, nil)[0].Addr },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -83,7 +83,7 @@ func TestSystemReservingOverFailovers(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {
 			t.Parallel()
-			sentinel, master, replica := redistest.Sentinels(t)
+			sentinel, master, replica := redistest.Sentinels(t, nil)
 			// Half a second is too short on a busy machine: a restarted master that has no data yet would be made
 			// the master in place of a live one.
 			sentinel.CLI("sentinel", "set", "mymaster", "down-after-milliseconds", "5000")
@@ -110,7 +110,7 @@ func TestReservingInAClusterWhoseMasterDies(t *testing.T) {
 	for _, spec := range []engine.Spec{jobs, news} {
 		t.Run(spec.Kind, func(t *testing.T) {
 			t.Parallel()
-			nodes := redistest.Cluster(t)
+			nodes := redistest.Cluster(t, nil)
 			_, a := opened(t, nodes[0].Addr, spec)
 			_, b := opened(t, nodes[0].Addr, spec)
 			l := leasetest.New(3000, clock(t, nodes[0].Addr))

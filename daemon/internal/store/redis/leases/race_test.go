@@ -56,7 +56,7 @@ func openedBy(t *testing.T, o redisstore.Options, spec engine.Spec) (*redisstore
 func forEach(t *testing.T, test func(t *testing.T, addr string, spec engine.Spec)) {
 	for where, start := range map[string]func(*testing.T) string{
 		"standalone": func(t *testing.T) string { return redistest.Start(t).Addr },
-		"cluster":    func(t *testing.T) string { return redistest.Cluster(t)[0].Addr },
+		"cluster":    func(t *testing.T) string { return redistest.Cluster(t, nil)[0].Addr },
 	} {
 		for _, spec := range []engine.Spec{jobs, news} {
 			t.Run(where+"/"+spec.Kind, func(t *testing.T) {

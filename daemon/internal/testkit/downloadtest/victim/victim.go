@@ -72,7 +72,7 @@ func step(s download.Store, job int64, owner string, k, large int, random *rand.
 	if _, err := s.HandOut(ctx, job, 20, int64(random.IntN(3)), time.Hour); err != nil {
 		return err
 	}
-	leases, err := s.Lease(ctx, download.Want{Owner: owner, Max: 12, For: time.Hour, Shards: allShards(), Lanes: download.Lanes()})
+	leases, err := s.Lease(ctx, download.Want{Owner: owner, Max: 12, For: time.Hour, Shards: AllShards(), Lanes: download.Lanes()})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,8 @@ func step(s download.Store, job int64, owner string, k, large int, random *rand.
 	return nil
 }
 
-func allShards() []int {
+// AllShards are the numbers of all shards.
+func AllShards() []int {
 	all := make([]int, download.Shards)
 	for i := range all {
 		all[i] = i

@@ -154,7 +154,7 @@ func TestTwoDaemonsOnOneRedis(t *testing.T) {
 		"standalone": func(t *testing.T) []string { return []string{redistest.Start(t).Addr} },
 		"cluster": func(t *testing.T) []string {
 			var addrs []string
-			for _, s := range redistest.Cluster(t) {
+			for _, s := range redistest.Cluster(t, nil) {
 				addrs = append(addrs, s.Addr)
 			}
 			return addrs

@@ -28,7 +28,7 @@ import (
 // have some 1,100 entries for a stripe, and it has an eighth as many items, so mostly there are none.
 func TestSystemLargerThanMemory(t *testing.T) {
 	const most, stripes, items = 256 << 20, 32, 4400
-	masters := redistest.Cluster(t)
+	masters := redistest.Cluster(t, nil)
 	var addrs []string
 	for _, s := range masters {
 		addrs = append(addrs, s.Addr)
