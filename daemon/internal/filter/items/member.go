@@ -23,6 +23,19 @@ func (p *parser) kind() (string, *Error) {
 	return "", p.unexpected("a value")
 }
 
+// expect returns an error with a code unless the value at pos is of a kind. An optional one may be null, which it consumes.
+func (p *parser) expect(kind string, optional bool, code, field, want string) (null bool, _ *Error) {
+	at := p.pos
+	found, err := p.kind()
+	switch {
+	case err != nil || found == kind:
+		return false, err
+	case optional && found == "null":
+		return true, p.word("null")
+	}
+	return false, p.fault(code, at, "%s: found %s, want %s", field, found, want)
+}
+
 func (p *parser) wrongType(field string, offset int, found, want string) *Error {
 	return p.fault(WrongType, offset, "%s: found %s, want %s", field, found, want)
 }

@@ -125,14 +125,8 @@ func (r *NearRequest) decode(p *parser, lim NearLimits) *Error {
 // whole parses null or a number, which must be whole and 0 or more.
 func (p *parser) whole(field, code string, into *int) *Error {
 	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if null, err := p.expect("a number", true, code, field, "a whole number or null"); null || err != nil {
 		return err
-	case kind == "null":
-		return p.word("null")
-	case kind != "a number":
-		return p.fault(code, at, "%s: found %s, want a whole number or null", field, kind)
 	}
 	lit, isWhole, err := p.number()
 	if err != nil {
@@ -147,28 +141,16 @@ func (p *parser) whole(field, code string, into *int) *Error {
 }
 
 func (r *NearRequest) remember(p *parser) *Error {
-	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if null, err := p.expect("a boolean", true, WrongType, fieldRemember, "true, false or null"); null || err != nil {
 		return err
-	case kind == "null":
-		return p.word("null")
-	case kind != "a boolean":
-		return p.wrongType(fieldRemember, at, kind, "true, false or null")
 	}
-	r.Remember = p.body[at] == 't'
+	r.Remember = p.body[p.pos] == 't'
 	return p.boolean()
 }
 
 func (r *NearRequest) documents(p *parser, lim NearLimits) *Error {
-	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if _, err := p.expect("an array", false, WrongType, fieldDocuments, "an array"); err != nil {
 		return err
-	case kind != "an array":
-		return p.wrongType(fieldDocuments, at, kind, "an array")
 	}
 	p.pos++
 	if p.space() == ']' {
@@ -200,10 +182,8 @@ func (r *NearRequest) documents(p *parser, lim NearLimits) *Error {
 // document parses one document.
 func (r *NearRequest) document(p *parser, lim NearLimits) *Error {
 	start := p.pos
-	if kind, err := p.kind(); err != nil {
+	if _, err := p.expect("an object", false, WrongType, "document", `{"id": "...", "text": "..."}`); err != nil {
 		return err
-	} else if kind != "an object" {
-		return p.wrongType("document", start, kind, `{"id": "...", "text": "..."}`)
 	}
 	var doc Document
 	var text *span
@@ -220,13 +200,10 @@ func (r *NearRequest) document(p *parser, lim NearLimits) *Error {
 			return p.fault(DuplicateField, at, "member %s appears twice", name)
 		}
 		value := p.pos
-		kind, err := p.kind()
-		switch {
-		case err != nil:
+		if _, err := p.expect("a string", false, WrongType, name, "a string"); err != nil {
 			return err
-		case kind != "a string":
-			return p.wrongType(name, value, kind, "a string")
-		case name == fieldID:
+		}
+		if name == fieldID {
 			hasID = true
 			id, err := p.short()
 			doc.ID = string(id)

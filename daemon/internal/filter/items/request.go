@@ -200,36 +200,23 @@ func (r *Request) filter(p *parser, field string) *Error {
 }
 
 func (r *Request) token(p *parser) *Error {
-	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if null, err := p.expect("a string", true, WrongType, fieldToken, "a string or null"); null || err != nil {
 		return err
-	case kind == "a string":
-		token, err := p.short()
-		if err != nil {
-			return err
-		}
-		r.lastToken = same(r.lastToken, token)
-		r.Token = r.lastToken
-		return nil
-	case kind == "null":
-		return p.word("null")
 	}
-	return p.wrongType(fieldToken, at, kind, "a string or null")
+	token, err := p.short()
+	if err != nil {
+		return err
+	}
+	r.lastToken = same(r.lastToken, token)
+	r.Token = r.lastToken
+	return nil
 }
 
 func (r *Request) invalid(p *parser) *Error {
 	const want = `"` + InvalidReject + `", "` + InvalidSkip + `" or null`
 	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if null, err := p.expect("a string", true, WrongType, fieldInvalid, want); null || err != nil {
 		return err
-	case kind == "null":
-		return p.word("null")
-	case kind != "a string":
-		return p.wrongType(fieldInvalid, at, kind, want)
 	}
 	value, err := p.short()
 	switch {
@@ -244,20 +231,13 @@ func (r *Request) invalid(p *parser) *Error {
 	return p.wrongType(fieldInvalid, at, fmt.Sprintf("%q", shown(value)), want)
 }
 
-func (r *Request) expire(p *parser) *Error {
-	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+func (r *Request) expire(p *parser) (err *Error) {
+	if null, err := p.expect("a number", true, ExpireInvalid, fieldExpire, "a number of seconds or null"); null || err != nil {
 		return err
-	case kind == "a number":
-		r.HasExpire = true
-		r.Expire, err = p.seconds(fieldExpire, ExpireInvalid)
-		return err
-	case kind == "null":
-		return p.word("null")
 	}
-	return p.fault(ExpireInvalid, at, "expire: found %s, want a number of seconds or null", kind)
+	r.HasExpire = true
+	r.Expire, err = p.seconds(fieldExpire, ExpireInvalid)
+	return err
 }
 
 // seconds parses a number.
@@ -287,13 +267,8 @@ func Seconds(text string) (float64, error) {
 }
 
 func (r *Request) items(p *parser, field string) *Error {
-	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if _, err := p.expect("an array", false, WrongType, field, "an array"); err != nil {
 		return err
-	case kind != "an array":
-		return p.wrongType(field, at, kind, "an array")
 	}
 	return p.array()
 }

@@ -35,14 +35,9 @@ func (f *fields) complete() *Error {
 	return nil
 }
 
-func (r *Request) lease(p *parser) *Error {
-	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+func (r *Request) lease(p *parser) (err *Error) {
+	if _, err := p.expect("a number", false, LeaseInvalid, fieldLease, "a number of seconds"); err != nil {
 		return err
-	case kind != "a number":
-		return p.fault(LeaseInvalid, at, "lease: found %s, want a number of seconds", kind)
 	}
 	r.Lease, err = p.seconds(fieldLease, LeaseInvalid)
 	return err
@@ -51,12 +46,8 @@ func (r *Request) lease(p *parser) *Error {
 func (r *Request) reservation(p *parser, form Form) *Error {
 	const want = "a string of 32 hexadecimal digits, all at random"
 	at := p.pos
-	kind, err := p.kind()
-	switch {
-	case err != nil:
+	if _, err := p.expect("a string", false, WrongType, fieldReservation, "a string"); err != nil {
 		return err
-	case kind != "a string":
-		return p.wrongType(fieldReservation, at, kind, "a string")
 	}
 	text, err := p.short()
 	if err != nil {
