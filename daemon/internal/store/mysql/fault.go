@@ -33,6 +33,10 @@ const (
 // errNoSpace are those of a server whose disk is full.
 var errNoSpace = []uint16{1021, 1026, 1114}
 
+func isNoSpace(err error) bool {
+	return err != nil && (slices.Contains(errNoSpace, errorNumber(err)) || strings.Contains(err.Error(), "error 28 from storage engine"))
+}
+
 // explain says what an error of the server means to an operator.
 func (o Options) explain(err error) error {
 	var demand *demandError
@@ -73,7 +77,7 @@ func (s *Store) trouble(err error) error {
 	case err == nil, errors.As(err, &unknown), errors.As(err, &spec),
 		errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict), errors.Is(err, context.Canceled):
 		return err
-	case slices.Contains(errNoSpace, errorNumber(err)), strings.Contains(err.Error(), "error 28 from storage engine"):
+	case isNoSpace(err):
 		return fmt.Errorf("%w: %w\nhint: free space on MariaDB's disk", engine.ErrNoSpace, s.opt.explain(err))
 	}
 	return fmt.Errorf("%w: %w", engine.ErrUnavailable, s.opt.explain(err))

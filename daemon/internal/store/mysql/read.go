@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"time"
 )
 
 // waitForRead waits until the commits of others that c has read are durable; if c is a transaction, its
@@ -29,18 +30,33 @@ func (s *Store) waitForRead(ctx context.Context, c querier) error {
 		fmt.Sprintf("insert into %s (batch, k, state) values (%d, '', 0)", reservedTable, batch),
 		fmt.Sprintf("delete from %s where batch = %d", reservedTable, batch),
 	}
-	if done, err := logWritten(ctx, c); err != nil || done {
+	l, err := readLog(ctx, c)
+	if err != nil || l.written(l) {
 		return err
 	}
+	if err = s.change(ctx, c, changes); !isNoSpace(err) || l.current == 0 {
+		return err
+	}
+	// What has no space to change anything still writes its log, every second.
+	for began := time.Now(); time.Since(began) < patience && s.pause(retryEvery); {
+		if now, err := readLog(ctx, c); err != nil || now.written(l) {
+			return err
+		}
+	}
+	return err
+}
+
+// change carries out statements together.
+func (s *Store) change(ctx context.Context, c querier, statements []string) error {
 	conn, ok := c.(*sql.Conn)
 	if !ok {
-		return execAll(ctx, c, changes)
+		return execAll(ctx, c, statements)
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if err := execAll(ctx, tx, changes); err != nil {
+	if err := execAll(ctx, tx, statements); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
@@ -55,23 +71,30 @@ func execAll(ctx context.Context, c querier, statements []string) error {
 	return nil
 }
 
-// logWritten tells whether the whole log is on the disk.
-func logWritten(ctx context.Context, c querier) (bool, error) {
+// logPlaces are the end of the redo log, and of the part that is on the disk; zero: the server does
+// not tell.
+type logPlaces struct{ current, flushed uint64 }
+
+// written tells whether what was in the log when it was read as then is on the disk.
+func (l logPlaces) written(then logPlaces) bool {
+	return then.current > 0 && l.flushed >= then.current
+}
+
+func readLog(ctx context.Context, c querier) (l logPlaces, err error) {
 	rows, err := c.QueryContext(ctx, "show global status where variable_name in ('Innodb_lsn_current', 'Innodb_lsn_flushed')")
 	if err != nil {
-		return false, err
+		return l, err
 	}
 	defer rows.Close()
 	at := map[string]uint64{}
 	for rows.Next() {
 		var name, value string
 		if err := rows.Scan(&name, &value); err != nil {
-			return false, err
+			return l, err
 		}
 		if at[name], err = strconv.ParseUint(value, 10, 64); err != nil {
-			return false, nil // a server that does not tell: the changes make sure
+			return logPlaces{}, nil // a server that does not tell: the changes make sure
 		}
 	}
-	current, flushed := at["Innodb_lsn_current"], at["Innodb_lsn_flushed"]
-	return current > 0 && flushed >= current, errors.Join(rows.Err(), rows.Close())
+	return logPlaces{at["Innodb_lsn_current"], at["Innodb_lsn_flushed"]}, errors.Join(rows.Err(), rows.Close())
 }
