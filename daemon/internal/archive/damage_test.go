@@ -238,8 +238,8 @@ func TestDamagedDocument(t *testing.T) {
 		set  bson.M
 		want string
 	}{
-		"newer format":         {bson.M{"format": 4}, "uri-1: format 4: this urifilter reads the formats 1 to 3"},
-		"newer bit-map":        {bson.M{"header": newer}, "uri-1: bit-map format 4"},
+		"newer format":         {bson.M{"format": 5}, "uri-1: format 5: this urifilter reads the formats 1 to 4"},
+		"newer bit-map":        {bson.M{"header": newer}, "uri-1: bit-map format 5"},
 		"broken header":        {bson.M{"header": []byte("URIBLOOM")}, "uri-1: corrupt bit-map"},
 		"stripes are missing":  {bson.M{"stripes": bson.A{}}, "0 stripes, its header says 2"},
 		"a stripe's length":    {bson.M{"stripes": bson.A{bson.M{"length": 1}, bson.M{"length": 65536}}}, "stripe 0 of 1 bytes"},
@@ -265,7 +265,7 @@ func TestDamagedDocument(t *testing.T) {
 					}
 				}
 				var format *FormatError
-				if name == "newer format" && (!errors.As(latest, &format) || format.Format != 4) {
+				if name == "newer format" && (!errors.As(latest, &format) || format.Format != 5) {
 					t.Errorf("%v, want a *FormatError", latest)
 				}
 				if strings.Contains(name, "broken") || strings.Contains(name, "stripe") {
@@ -291,7 +291,7 @@ func bloomOfNewerFormat(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[8] = 4
+	b[8] = 5
 	sum := bloom.Checksum(b[:124])
 	for i := range 4 {
 		b[124+i] = byte(sum >> (8 * i))

@@ -26,7 +26,7 @@ func (g grown) Commit(context.Context) error { return nil }
 // newGrown returns an empty one with the given layers: as many as the archive knows of, or one.
 func newGrown(t testing.TB, layers uint32) grown {
 	t.Helper()
-	h, err := bloom.NewGrowingHeader(100_000, 0.01, secretSeed, time.Unix(1700000000, 5))
+	h, err := bloom.NewGrowingHeader(100_000, 0.01, true, secretSeed, time.Unix(1700000000, 5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,16 +138,16 @@ func TestGrowingAndFixedDoNotMix(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, other := range []int{1, 2} {
+		for _, other := range []int{1, 2, 4} {
 			set(other)
 			if _, err := a.Latest(ctx, "uri"); err == nil {
 				t.Errorf("a document of format %d was read, with a bit-map of format 3", other)
 			}
 		}
-		set(4)
+		set(5)
 		var format *FormatError
 		if _, err := a.Latest(ctx, "uri"); !errors.As(err, &format) {
-			t.Errorf("a document of format 4: %v", err)
+			t.Errorf("a document of format 5: %v", err)
 		}
 	})
 }

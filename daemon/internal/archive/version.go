@@ -18,7 +18,7 @@ import (
 // versions of urifilter that do not know such bit-maps refuse it. Fences have the first.
 const (
 	documentFormat = bloom.Version
-	newestFormat   = bloom.VersionFifths
+	newestFormat   = bloom.VersionPairs
 )
 
 // Whether a version may be restored and merged with. An operator may switch one off.

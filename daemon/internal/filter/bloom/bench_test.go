@@ -50,7 +50,7 @@ func BenchmarkAdd(b *testing.B) {
 }
 
 // BenchmarkGrown measures a batch of 1,000, hashed and prefetched part by part, in a map that has
-// grown tenfold: half of its items are new, the others those of the batch before. It gives the
+// grown tenfold, with one bit in each word or pairs: half of its items are new, the others those of the batch before. It gives the
 // memory of an item, too.
 func BenchmarkGrown(b *testing.B) {
 	for _, capacity := range []uint64{200_000, 2_000_000} {
@@ -66,8 +66,8 @@ func BenchmarkGrown(b *testing.B) {
 			}
 		}
 		keys, fresh := make([]Hash, 1000), make([]bool, 1000)
-		run := func(b *testing.B, add bool) {
-			g := newGrowing(b, capacity, 1e-4)
+		run := func(b *testing.B, add, pairs bool) {
+			g := newGrowingAs(b, capacity, 1e-4, pairs)
 			addRandom(g.Add, random, int(10*capacity)-500*b.N, 1000) // in the end it is tenfold
 			b.ResetTimer()
 			b.StopTimer()
@@ -99,7 +99,9 @@ func BenchmarkGrown(b *testing.B) {
 			b.ReportMetric(float64(g.Header().Layers), "layers")
 		}
 		for _, add := range []bool{true, false} {
-			b.Run(fmt.Sprintf("%dk/add=%v", capacity/1000, add), func(b *testing.B) { run(b, add) })
+			for _, pairs := range []bool{false, true} {
+				b.Run(fmt.Sprintf("%dk/add=%v/pairs=%v", capacity/1000, add, pairs), func(b *testing.B) { run(b, add, pairs) })
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package bloom
 
 import (
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -159,7 +158,7 @@ func (s *scratch) missing(layers []*Map, keys []Hash, fresh []bool) int {
 		l.mu.RLock()
 		closed[i] = l.blocks
 	}
-	newInAll(closed[:last], s.keys[:n], s.fresh[:n])
+	layers[last].probes.newInAll(closed[:last], s.keys[:n], s.fresh[:n])
 	for _, l := range layers[:last] {
 		l.mu.RUnlock()
 	}
@@ -296,7 +295,7 @@ func (g *Growing) MemoryFor(n uint64) uint64 {
 	}
 	has := uint64(0) // in the last layer
 	if !t.due(t.full) {
-		has = itemsIn(ones, last.header.Blocks)
+		has = last.header.itemsIn(ones)
 	} else if has = last.header.Capacity; h.Layers < MaxLayers {
 		h.Layers++
 		bytes += h.blocksOf(int(h.Layers)-1) * blockBytes
@@ -312,7 +311,7 @@ func (g *Growing) MemoryFor(n uint64) uint64 {
 }
 
 // itemsIn returns itemsFromFill, rounded.
-func itemsIn(ones, blocks uint64) uint64 { return uint64(itemsFromFill(ones, blocks) + 0.5) }
+func (h Header) itemsIn(ones uint64) uint64 { return uint64(h.itemsFromFill(ones) + 0.5) }
 
 // Fill is Map.Fill, for all layers together.
 func (g *Growing) Fill() Fill { return FillOf(g.Layers()) }
@@ -348,10 +347,4 @@ func (g *Growing) Layers() []Layer {
 type Layer struct {
 	Header Header
 	Fill   Fill
-}
-
-// OnesOf returns how many bits this number of items sets on average.
-func (h Header) OnesOf(items uint64) uint64 {
-	column := float64(h.Blocks) * wordBits
-	return uint64(-column * k * math.Expm1(float64(items)*math.Log1p(-1/column)))
 }

@@ -14,7 +14,13 @@ import (
 
 func newGrowing(t testing.TB, capacity uint64, rate float64) *Growing {
 	t.Helper()
-	h, err := NewGrowingHeader(capacity, rate, 42, time.Unix(1, 0))
+	return newGrowingAs(t, capacity, rate, true)
+}
+
+// newGrowingAs is newGrowing, where an item may not set pairs of bits if mayPair is false.
+func newGrowingAs(t testing.TB, capacity uint64, rate float64, mayPair bool) *Growing {
+	t.Helper()
+	h, err := NewGrowingHeader(capacity, rate, mayPair, 42, time.Unix(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +53,20 @@ func TestNoRaceGrowingKeepsItsRateBeyondItsCapacity(t *testing.T) {
 		capacity uint64
 		rate     float64
 		batch    int
+		format   uint32
 	}{
-		{100_000, 1e-3, 1000},
-		{100_000, 1e-2, 100_000}, // one batch passes several capacities
-		{2_000, 0.05, 1000},
-		{50_000, 1e-4, 333},
+		{100_000, 1e-3, 1000, VersionPairs},
+		{100_000, 1e-3, 1000, VersionFifths},
+		{100_000, 1e-2, 100_000, VersionFifths}, // one batch passes several capacities
+		{2_000, 0.05, 1000, VersionFifths},
+		{50_000, 1e-4, 333, VersionPairs},
+		{50_000, 1e-4, 333, VersionFifths},
+		{20_000, 1e-5, 20_000, VersionPairs},
 	} {
-		g := newGrowing(t, test.capacity, test.rate)
+		g := newGrowingAs(t, test.capacity, test.rate, test.format == VersionPairs)
+		if got := g.Header().Version(); got != test.format {
+			t.Errorf("%+v: format %d", test, got)
+		}
 		random := rand.New(rand.NewPCG(1, test.capacity))
 		n := int(test.capacity) * 10
 		_, keys := addRandom(g.Add, random, n, test.batch)
@@ -234,7 +247,7 @@ func TestNoRaceGrowingCopiedByStripes(t *testing.T) {
 }
 
 func TestGrowingHeader(t *testing.T) {
-	h, err := NewGrowingHeader(10_000_000, 1e-4, 7, time.Unix(5, 6))
+	h, err := NewGrowingHeader(10_000_000, 1e-4, true, 7, time.Unix(5, 6))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,10 +292,14 @@ func TestGrowingHeader(t *testing.T) {
 		"more than there can be":    func(b []byte) { b[23] = 1; b[68] = MaxLayers },
 		"layers in format 1":        func(b []byte) { copy(b, plainText); b[68] = 1 },
 		"shares in format 1":        func(b []byte) { copy(b, plainText); b[72] = 1 },
-		"format 4":                  func(b []byte) { b[8] = 4 },
+		"format 5":                  func(b []byte) { b[8] = 5 },
+		"format 3 of pairs":         func(b []byte) { b[8] = 3 },
+		"format 4 of one bit":       func(b []byte) { b[12] = 8 },
+		"format 4, layout 0":        func(b []byte) { b[64] = 0 },
 		"format 0":                  func(b []byte) { b[8] = 0 },
 		"format 2 of a map without": func(b []byte) { copy(b, plainText); b[8] = 2 },
 		"format 3 of a map without": func(b []byte) { copy(b, plainText); b[8] = 3 },
+		"format 4 of a map without": func(b []byte) { copy(b, plainText); b[8], b[12], b[64] = 4, 16, 1 },
 	} {
 		bad := append([]byte(nil), text...)
 		change(bad)

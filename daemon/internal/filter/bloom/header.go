@@ -14,11 +14,13 @@ import (
 const HeaderSize = 128
 
 // Versions of the format, in the header: of maps of fixed size, of maps that grow as earlier
-// versions made them, and of maps that grow.
+// versions made them, of maps that grow, and of those in which an item sets a pair of bits in each
+// word.
 const (
 	Version        = 1
 	VersionGrowing = 2
 	VersionFifths  = 3
+	VersionPairs   = 4
 )
 
 var magic = [8]byte{'U', 'R', 'I', 'B', 'L', 'O', 'O', 'M'}
@@ -33,22 +35,22 @@ var ErrCorrupt = errors.New("corrupt bit-map")
 //
 //	offset  size  field
 //	     0     8  magic "URIBLOOM"
-//	     8     4  version, 1 to 3
-//	    12     4  k, 8
+//	     8     4  version, 1 to 4
+//	    12     4  k, 8; 16 in version 4
 //	    16     8  blocks of 64 bytes
 //	    24     8  capacity, items
 //	    32     8  error rate, IEEE 754 double
 //	    40     8  seed
 //	    48     8  generation
 //	    56     8  created, nanoseconds since 1970 UTC
-//	    64     4  layout, 0: one bit in each of a block's eight words
+//	    64     4  layout, 0: one bit in each of a block's eight words; 1, in version 4: two
 //	    68     4  layers, 1 to 16; 0 in version 1
 //	    72    30  growth: for each of the layers 1 to 15 its size, in 4096ths of that
 //	              of the layer before it; 0 in version 1
 //	   102    22  zero
 //	   124     4  CRC-32C of bytes 0 to 123
 //
-// The version is 1, or 2 or 3 of a map that grows; then blocks, capacity and error rate
+// The version is 1, or 2 to 4 of a map that grows; then blocks, capacity and error rate
 // are as they were asked for, and layers.go says what each layer has.
 type Header struct {
 	Blocks     uint64 // of the first layer
@@ -58,7 +60,8 @@ type Header struct {
 	Generation uint64 // grows when the map is emptied; bits of two generations never mix
 	Created    time.Time
 	Layers     uint32 // how many there are; 0: the map does not grow
-	fifths     bool   // how the layers share the error rate; version 3
+	fifths     bool   // how the layers share the error rate; versions 3 and 4
+	pairs      bool   // an item sets two bits in each word, and not one; version 4
 	growth     [MaxLayers - 1]uint16
 }
 
@@ -68,7 +71,7 @@ func NewHeader(capacity uint64, errorRate float64, seed uint64, created time.Tim
 		return Header{}, err
 	}
 	return Header{
-		Blocks:     BlocksFor(capacity, errorRate),
+		Blocks:     BlocksFor(capacity, errorRate, k),
 		Capacity:   capacity,
 		ErrorRate:  errorRate,
 		Seed:       seed,
@@ -106,13 +109,16 @@ func (h Header) MarshalBinary() ([]byte, error) {
 	le := binary.LittleEndian
 	copy(b, magic[:])
 	le.PutUint32(b[8:], h.Version())
-	le.PutUint32(b[12:], k)
+	le.PutUint32(b[12:], uint32(h.K()))
 	le.PutUint64(b[16:], h.Blocks)
 	le.PutUint64(b[24:], h.Capacity)
 	le.PutUint64(b[32:], math.Float64bits(h.ErrorRate))
 	le.PutUint64(b[40:], h.Seed)
 	le.PutUint64(b[48:], h.Generation)
 	le.PutUint64(b[56:], uint64(h.Created.UnixNano()))
+	if h.pairs {
+		le.PutUint32(b[64:], 1)
+	}
 	le.PutUint32(b[68:], h.Layers)
 	for i, ratio := range h.growth {
 		le.PutUint16(b[72+2*i:], ratio)
@@ -135,11 +141,16 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: header checksum %08x, want %08x", ErrCorrupt, got, want)
 	}
 	version := le.Uint32(b[8:])
-	if version < Version || version > VersionFifths {
-		return fmt.Errorf("bit-map format %d: this version reads the formats %d to %d; use a newer urifilter", version, Version, VersionFifths)
+	if version < Version || version > VersionPairs {
+		return fmt.Errorf("bit-map format %d: this version reads the formats %d to %d; use a newer urifilter", version, Version, VersionPairs)
 	}
-	if kk, layout := le.Uint32(b[12:]), le.Uint32(b[64:]); kk != k || layout != 0 {
-		return fmt.Errorf("bit-map with k=%d, layout %d: this version reads k=%d, layout 0; use a newer urifilter", kk, layout, k)
+	pairs := version == VersionPairs
+	wantK, wantLayout := uint32(k), uint32(0)
+	if pairs {
+		wantK, wantLayout = 2*k, 1
+	}
+	if kk, layout := le.Uint32(b[12:]), le.Uint32(b[64:]); kk != wantK || layout != wantLayout {
+		return fmt.Errorf("bit-map of format %d with k=%d, layout %d: this version reads k=%d, layout %d; use a newer urifilter", version, kk, layout, wantK, wantLayout)
 	}
 	*h = Header{
 		Blocks:     le.Uint64(b[16:]),
@@ -149,7 +160,8 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 		Generation: le.Uint64(b[48:]),
 		Created:    time.Unix(0, int64(le.Uint64(b[56:]))).UTC(),
 		Layers:     le.Uint32(b[68:]),
-		fifths:     version == VersionFifths,
+		fifths:     version >= VersionFifths,
+		pairs:      pairs,
 	}
 	for i := range h.growth {
 		h.growth[i] = le.Uint16(b[72+2*i:])

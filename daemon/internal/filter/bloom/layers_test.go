@@ -54,6 +54,24 @@ func TestLayersVectors(t *testing.T) {
 			{255559216, 2147695486, 5.49755813888e-07},
 			{531458351, 4295198127, 4.3980465111040004e-07},
 		},
+		"growing4.hex": {
+			{10097, 200000, 5e-05},
+			{15957, 262185, 1e-05},
+			{32740, 524345, 8.000000000000001e-06},
+			{67175, 1048707, 6.400000000000001e-06},
+			{137811, 2097312, 5.120000000000001e-06},
+			{282722, 4194625, 4.096000000000001e-06},
+			{579940, 8388622, 3.276800000000001e-06},
+			{1189755, 16778637, 2.6214400000000007e-06},
+			{2440509, 33557271, 2.0971520000000004e-06},
+			{5006142, 67116610, 1.6777216000000003e-06},
+			{10267725, 134224977, 1.3421772800000002e-06},
+			{21059365, 268439507, 1.073741824e-06},
+			{43198434, 536931910, 8.589934592000001e-07},
+			{88601085, 1073857279, 6.8719476736e-07},
+			{181723075, 2147724099, 5.49755813888e-07},
+			{372674275, 4294984983, 4.3980465111040004e-07},
+		},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata", version))
 		if err != nil {
@@ -77,9 +95,11 @@ func TestLayersVectors(t *testing.T) {
 		if err != nil || string(again) != string(raw) || len(want) != MaxLayers {
 			t.Errorf("%s: %d layers known, read and written it is %x, %v", version, len(want), again, err)
 		}
-		made, err := NewGrowingHeader(200_000, 1e-4, 7, time.Unix(5, 6))
-		if newest := h.Version() == VersionFifths; err != nil || made.SameBits(h) != newest {
-			t.Errorf("%s: made now it is %+v, %v", version, made, err)
+		for _, mayPair := range []bool{false, true} {
+			made, err := NewGrowingHeader(200_000, 1e-4, mayPair, 7, time.Unix(5, 6))
+			if same := made.Version() == h.Version(); err != nil || made.SameBits(h) != same {
+				t.Errorf("%s: made now it is %+v, %v", version, made, err)
+			}
 		}
 	}
 }

@@ -8,13 +8,12 @@ package bloom
 
 import (
 	"fmt"
-	"math/bits"
 	"sync"
 	"unsafe"
 )
 
 const (
-	k          = 8 // bits an item sets: one in each word of its block
+	k          = 8 // bits an item sets, one in each word of its block; twice as many in pairs
 	wordBits   = 64
 	blockWords = 8
 	blockBytes = blockWords * 8
@@ -30,6 +29,7 @@ type Map struct {
 	mem    memory
 	blocks []block
 	ahead  Prefetcher
+	probes *probes
 
 	mu  sync.RWMutex // guards the bits, and what follows
 	set uint64       // bits that are 1
@@ -63,6 +63,7 @@ func makeMap(h Header) (*Map, error) {
 		mem:    mem,
 		blocks: unsafe.Slice((*block)(start), h.Blocks),
 		ahead:  Prefetcher{start: uintptr(start), blocks: h.Blocks},
+		probes: h.probes(),
 	}, nil
 }
 
@@ -97,7 +98,7 @@ func (m *Map) Add(keys []Hash, fresh []bool) int {
 func (m *Map) addChunk(keys []Hash, fresh []bool) int {
 	m.ahead.Prefetch(keys)
 	m.mu.Lock()
-	n, set := addKeys(m.blocks, keys, fresh)
+	n, set := m.probes.addKeys(m.blocks, keys, fresh)
 	m.set += uint64(set)
 	if n > 0 && m.onAdd != nil {
 		m.onAdd(keys, fresh)
@@ -118,68 +119,8 @@ func (m *Map) Has(keys []Hash, fresh []bool) {
 func (m *Map) hasChunk(keys []Hash, fresh []bool) {
 	m.ahead.Prefetch(keys)
 	m.mu.RLock()
-	hasKeys(m.blocks, keys, fresh)
+	m.probes.hasKeys(m.blocks, keys, fresh)
 	m.mu.RUnlock()
-}
-
-// blockOf reduces the hash to a block: the high word of a 128-bit product, which
-// spreads as evenly as the hash does and needs no power of two (Lemire 2016).
-func blockOf(key Hash, blocks uint64) uint64 {
-	b, _ := bits.Mul64(key.Hi, blocks)
-	return b
-}
-
-// addKeysGo is the portable form of addKeys: it returns the number of fresh keys and the
-// number of bits that it turned from 0 to 1.
-func addKeysGo(blocks []block, keys []Hash, fresh []bool) (n, set int) {
-	for i, key := range keys {
-		turned := blocks[blockOf(key, uint64(len(blocks)))].add(key.Lo)
-		fresh[i] = turned > 0
-		if turned > 0 {
-			n++
-		}
-		set += turned
-	}
-	return n, set
-}
-
-// hasKeysGo is the portable form of hasKeys: it sets fresh[i] to whether a bit of keys[i] is 0.
-func hasKeysGo(blocks []block, keys []Hash, fresh []bool) {
-	for i, key := range keys {
-		fresh[i] = !blocks[blockOf(key, uint64(len(blocks)))].has(key.Lo)
-	}
-}
-
-// newInAllGo is the portable form of newInAll: it sets fresh[i] to whether no layer has keys[i].
-func newInAllGo(layers [][]block, keys []Hash, fresh []bool) {
-	for i, key := range keys {
-		fresh[i] = true
-		for _, blocks := range layers {
-			fresh[i] = fresh[i] && !blocks[blockOf(key, uint64(len(blocks)))].has(key.Lo)
-		}
-	}
-}
-
-// add sets one bit in each word: bits 6i to 6i+5 of lo say which one in word i. It returns
-// how many of these bits were 0.
-func (b *block) add(lo uint64) int {
-	turned := uint64(0)
-	for i := range b {
-		at := lo & (wordBits - 1)
-		turned += ^b[i] >> at & 1
-		b[i] |= 1 << at
-		lo >>= 6
-	}
-	return int(turned)
-}
-
-func (b *block) has(lo uint64) bool {
-	all := uint64(1)
-	for i := range b {
-		all &= b[i] >> (lo & (wordBits - 1))
-		lo >>= 6
-	}
-	return all == 1
 }
 
 // Fill describes how full a map is.
@@ -218,10 +159,10 @@ func (m *Map) Reach(i int) error {
 
 // Fill estimates how full a map is, given how many of its bits are 1.
 func (h Header) Fill(set uint64) Fill {
-	items := itemsFromFill(set, h.Blocks)
+	items := h.itemsFromFill(set)
 	return Fill{
 		Ratio: float64(set) / float64(h.Bytes()*8),
 		Items: uint64(items + 0.5),
-		FPR:   expectedFPR(items / float64(h.Blocks)),
+		FPR:   expectedFPR(items/float64(h.Blocks), h.K()),
 	}
 }

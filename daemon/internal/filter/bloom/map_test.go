@@ -138,6 +138,11 @@ func TestExactlyOnceUnderContention(t *testing.T) {
 
 // The assembly, where this machine has it, and the portable form do the same.
 func TestProbesAgainstPortable(t *testing.T) {
+	compareProbes(t, fastest, portable)
+	compareProbes(t, fastestPairs, portablePairs)
+}
+
+func compareProbes(t *testing.T, fast, slow probes) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var layers [][]block
 	for _, blocks := range []int{1, 3, 1024, 100_003} {
@@ -157,19 +162,19 @@ func TestProbesAgainstPortable(t *testing.T) {
 				}
 				fa, fb := make([]bool, n+8), make([]bool, n+8)
 				Prefetcher{uintptr(unsafe.Pointer(unsafe.SliceData(a))), uint64(blocks)}.Prefetch(keys)
-				hasKeys(a, keys, fa)
-				hasKeysGo(b, keys, fb)
+				fast.hasKeys(a, keys, fa)
+				slow.hasKeys(b, keys, fb)
 				if !slices.Equal(fa, fb) {
 					t.Fatalf("%d blocks: has %v, portable %v", blocks, fa, fb)
 				}
 				of := layers[rng.IntN(len(layers)):]
-				newInAll(of, keys, fa)
-				newInAllGo(of, keys, fb)
+				fast.newInAll(of, keys, fa)
+				slow.newInAll(of, keys, fb)
 				if !slices.Equal(fa, fb) {
 					t.Fatalf("%d layers: new %v, portable %v", len(of), fa, fb)
 				}
-				na, sa := addKeys(a, keys, fa)
-				nb, sb := addKeysGo(b, keys, fb)
+				na, sa := fast.addKeys(a, keys, fa)
+				nb, sb := slow.addKeys(b, keys, fb)
 				if na != nb || sa != sb {
 					t.Fatalf("%d blocks, %d keys: (%d, %d), portable (%d, %d)", blocks, n, na, sa, nb, sb)
 				}
@@ -243,12 +248,12 @@ func TestSizes(t *testing.T) {
 		{10_000_000, 1e-6, 54, 56},
 		{10_000_000, 0.5, 3.7, 3.9},
 	} {
-		got := float64(BlocksFor(c.capacity, c.rate)) * 512 / float64(c.capacity)
+		got := float64(BlocksFor(c.capacity, c.rate, k)) * 512 / float64(c.capacity)
 		if got < c.low || got > c.high {
 			t.Errorf("%d at %v: %.2f bits an item, want %v to %v", c.capacity, c.rate, got, c.low, c.high)
 		}
 	}
-	if got := BlocksFor(1, 1e-4); got != minBlocks {
+	if got := BlocksFor(1, 1e-4, k); got != minBlocks {
 		t.Errorf("one item: %d blocks, want %d", got, minBlocks)
 	}
 	for _, bad := range []struct {

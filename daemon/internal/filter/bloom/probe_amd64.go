@@ -2,30 +2,14 @@ package bloom
 
 import "golang.org/x/sys/cpu"
 
-// addKeys adds a chunk of keys; the caller holds the lock.
-func addKeys(blocks []block, keys []Hash, fresh []bool) (n, set int) {
+var fastest, fastestPairs = probesOf(portable, portablePairs)
+
+func probesOf(ones, pairs probes) (probes, probes) {
 	if cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT {
-		return addKeysAVX2(blocks, keys, fresh)
+		ones = probes{addKeysAVX2, hasKeysAVX2, newInAllAVX2}
+		pairs = probes{addPairsAVX2, hasPairsAVX2, newInAllPairsAVX2}
 	}
-	return addKeysGo(blocks, keys, fresh)
-}
-
-// hasKeys probes a chunk of keys; the caller holds the lock.
-func hasKeys(blocks []block, keys []Hash, fresh []bool) {
-	if cpu.X86.HasAVX2 {
-		hasKeysAVX2(blocks, keys, fresh)
-		return
-	}
-	hasKeysGo(blocks, keys, fresh)
-}
-
-// newInAll probes a chunk of keys in several layers, at least one; the caller holds their locks.
-func newInAll(layers [][]block, keys []Hash, fresh []bool) {
-	if cpu.X86.HasAVX2 {
-		newInAllAVX2(layers, keys, fresh)
-		return
-	}
-	newInAllGo(layers, keys, fresh)
+	return ones, pairs
 }
 
 //go:noescape
@@ -36,3 +20,12 @@ func hasKeysAVX2(blocks []block, keys []Hash, fresh []bool)
 
 //go:noescape
 func newInAllAVX2(layers [][]block, keys []Hash, fresh []bool)
+
+//go:noescape
+func addPairsAVX2(blocks []block, keys []Hash, fresh []bool) (n, set int)
+
+//go:noescape
+func hasPairsAVX2(blocks []block, keys []Hash, fresh []bool)
+
+//go:noescape
+func newInAllPairsAVX2(layers [][]block, keys []Hash, fresh []bool)

@@ -177,11 +177,11 @@ func (r *Recent) segmentOf(block uint64) *segment {
 	return &r.segments[i]
 }
 
-// Missing sets missing[i] to 0 if keys[i] is known, and else to all words of its block, as
+// Missing sets missing[i] to 0 if keys[i] is known, and else to all of its bits, as
 // [Map.Missing] does. Known keys that are asked for become the youngest.
-func (r *Recent) Missing(keys []Hash, missing []uint8) {
+func (r *Recent) Missing(keys []Hash, missing []uint16) {
 	_ = missing[:len(keys)]
-	found := 0
+	found, all := 0, r.header.AllMissing()
 	for i, key := range keys {
 		block := blockOf(key, r.header.Blocks)
 		entry, known := entryOf(block, key.Lo), false
@@ -191,7 +191,7 @@ func (r *Recent) Missing(keys []Hash, missing []uint8) {
 			known = s.sets[setOf(block-s.first, uint64(len(s.sets)), s.blocks)].has(entry)
 		}
 		s.mu.Unlock()
-		missing[i] = 1<<blockWords - 1
+		missing[i] = all
 		if known {
 			missing[i] = 0
 			found++
@@ -228,7 +228,7 @@ func (r *Recent) Stripe(i int, buf []byte) []byte {
 	for k := range r.segments {
 		s := &r.segments[k]
 		if s.first+s.blocks > from && s.first < to {
-			s.write(buf, from, to)
+			s.write(buf, from, to, r.header)
 		}
 	}
 	return buf
@@ -238,7 +238,7 @@ func (r *Recent) Stripe(i int, buf []byte) []byte {
 const lockedSets = 4096
 
 // write sets the bits of the blocks in [from, to) in buf.
-func (s *segment) write(buf []byte, from, to uint64) {
+func (s *segment) write(buf []byte, from, to uint64, h Header) {
 	begin, end := max(from, s.first)-s.first, min(to, s.first+s.blocks)-s.first // of blocks
 	for at := begin; at < end; {
 		s.mu.Lock()
@@ -255,7 +255,7 @@ func (s *segment) write(buf []byte, from, to uint64) {
 					continue
 				}
 				if block := s.first + localOf(e, first, s.first); block >= from && block < to {
-					SetBits(buf, int(block-from), e)
+					h.setBits(buf, int(block-from), e)
 				}
 			}
 		}
@@ -267,20 +267,25 @@ func (s *segment) write(buf []byte, from, to uint64) {
 	}
 }
 
-// SetBits sets the bits of an item in the bytes of a stripe: block is counted from the stripe's
+// setBits sets the bits of an item in the bytes of a stripe: block is counted from the stripe's
 // first block, and lo is Lo of the item's hash.
-func SetBits(stripe []byte, block int, lo uint64) {
+func (h Header) setBits(stripe []byte, block int, lo uint64) {
 	words := stripe[block*blockBytes : (block+1)*blockBytes]
+	also := lo
+	if h.pairs {
+		also = second(lo)
+	}
 	for w := range blockWords {
 		word := words[w*8 : w*8+8]
-		binary.LittleEndian.PutUint64(word, binary.LittleEndian.Uint64(word)|1<<(lo&(wordBits-1)))
-		lo >>= 6
+		set := uint64(1)<<(lo&(wordBits-1)) | 1<<(also&(wordBits-1))
+		binary.LittleEndian.PutUint64(word, binary.LittleEndian.Uint64(word)|set)
+		lo, also = lo>>6, also>>6
 	}
 }
 
 // Set sets the bits of a key in data, the bytes of the stripe that has them.
 func (h Header) Set(data []byte, key Hash) {
-	SetBits(data, int(blockOf(key, h.Blocks)%(StripeBytes/blockBytes)), key.Lo)
+	h.setBits(data, int(blockOf(key, h.Blocks)%(StripeBytes/blockBytes)), key.Lo)
 }
 
 // SetTarget sets how many bytes r may take from now on. Adjust applies it.

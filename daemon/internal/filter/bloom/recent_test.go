@@ -19,7 +19,7 @@ func newRecent(t testing.TB, h Header, bytes uint64) *Recent {
 
 // known returns how many of keys r knows.
 func (r *Recent) known(keys []Hash) (n int) {
-	missing := make([]uint8, len(keys))
+	missing := make([]uint16, len(keys))
 	r.Missing(keys, missing)
 	for _, m := range missing {
 		if m == 0 {
@@ -32,7 +32,7 @@ func (r *Recent) known(keys []Hash) (n int) {
 // sameStripes checks that the stripes of r are those of a map that has exactly these keys.
 func sameStripes(t *testing.T, r *Recent, keys []Hash) {
 	t.Helper()
-	m, err := New(r.header)
+	m, err := makeMap(r.header)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +76,10 @@ func TestRecentHasWhatThereIsRoomFor(t *testing.T) {
 		}
 		sameStripes(t, r, keys)
 	}
+	h := newGrowing(t, 100_000, 1e-4).Header().Layer(1)
+	r := newRecent(t, h, 1<<20)
+	r.Learn(urlKeys(42, 0, 2000))
+	sameStripes(t, r, urlKeys(42, 0, 2000))
 }
 
 // The latest items are kept within the given memory, including those that are asked for repeatedly.
@@ -146,7 +150,7 @@ func TestRecentIsResized(t *testing.T) {
 		t.Errorf("%d bytes, want at most %d", got, want)
 	}
 	var still []Hash
-	missing := make([]uint8, len(keys))
+	missing := make([]uint16, len(keys))
 	r.Missing(keys, missing)
 	for i, m := range missing {
 		if m == 0 {
@@ -172,7 +176,7 @@ func TestRecentOfALargeMap(t *testing.T) {
 	keys := urlKeys(42, 0, 20_000)
 	r.Learn(keys)
 	var there []Hash
-	missing := make([]uint8, len(keys))
+	missing := make([]uint16, len(keys))
 	r.Missing(keys, missing)
 	for i, m := range missing {
 		if m == 0 {

@@ -33,46 +33,52 @@ func ValidCapacity(capacity uint64, errorRate float64) error {
 }
 
 // BlocksFor returns the number of 512-bit blocks that keep the false-positive rate
-// below errorRate with capacity items in the map.
+// below errorRate with capacity items in the map, each of which sets bits bits: 8 or 16.
 //
 // It does not use the classic formula, which assumes that the bits of an item are spread
 // over the whole map: here they share a block, blocks fill unevenly (Poisson), and
 // the fuller ones answer wrongly more often. See expectedFPR.
-func BlocksFor(capacity uint64, errorRate float64) uint64 {
-	return max(minBlocks, uint64(math.Ceil(float64(capacity)/loads.of(errorRate))))
+func BlocksFor(capacity uint64, errorRate float64, bits int) uint64 {
+	return max(minBlocks, uint64(math.Ceil(float64(capacity)/loads.of(errorRate, bits))))
 }
 
-// loads caches the items per block by error rate: computing one takes a millisecond, and maps that
-// grow need the same sixteen of them.
+// loads caches the items per block by error rate and bits of an item: computing one takes a
+// millisecond, and maps that grow need the same sixteen of them.
 var loads loadCache
 
 type loadCache struct {
 	mu    sync.Mutex
-	known map[float64]float64
+	known map[asked]float64
+}
+
+type asked struct {
+	errorRate float64
+	bits      int
 }
 
 const mostLoads = 1024
 
-func (c *loadCache) of(errorRate float64) float64 {
+func (c *loadCache) of(errorRate float64, bits int) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if load, ok := c.known[errorRate]; ok {
+	key := asked{errorRate, bits}
+	if load, ok := c.known[key]; ok {
 		return load
 	}
 	if len(c.known) == 0 || len(c.known) >= mostLoads {
-		c.known = map[float64]float64{}
+		c.known = map[asked]float64{}
 	}
-	load := loadFor(errorRate)
-	c.known[errorRate] = load
+	load := loadFor(errorRate, bits)
+	c.known[key] = load
 	return load
 }
 
 // loadFor returns how many items a block may have on average.
-func loadFor(errorRate float64) float64 {
+func loadFor(errorRate float64, bits int) float64 {
 	lo, hi := 1e-3, 600.0 // items a block; expectedFPR grows with it
 	for range 60 {
 		mid := (lo + hi) / 2
-		if expectedFPR(mid) > errorRate*margin {
+		if expectedFPR(mid, bits) > errorRate*margin {
 			hi = mid
 		} else {
 			lo = mid
@@ -83,16 +89,22 @@ func loadFor(errorRate float64) float64 {
 
 // expectedFPR returns the false-positive rate of a split-block filter with load items per
 // block on average: the sum over i of Poisson(i; load) times the chance that i items
-// have set all eight bits that another item asks for, (1 - (63/64)^i)^8. (Putze, Sanders,
-// Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007, section 3.)
-func expectedFPR(load float64) float64 {
+// have set all bits that another item asks for. With one bit in each of eight words that is
+// (1 - (63/64)^i)^8. (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters,
+// 2007, section 3.) With two, which are the same one time in 64, i items set 2i bits, and both of an
+// item's bits in a word are set with 1/64 (1 - (63/64)^2i) + 63/64 (1 - 2 (63/64)^2i + (62/64)^2i).
+func expectedFPR(load float64, bits int) float64 {
 	if load <= 0 {
 		return 0
 	}
 	load = min(load, maxLoad)
 	sum, log := 0.0, math.Log(load)
 	last := load + 40*math.Sqrt(load) + 60
-	for i, t := range expectedTerms() {
+	terms := expectedTerms
+	if bits > k {
+		terms = expectedPairs
+	}
+	for i, t := range terms() {
 		n := float64(i)
 		if n >= last {
 			break
@@ -105,44 +117,75 @@ func expectedFPR(load float64) float64 {
 // expectedTerm is the part of the i-th term of expectedFPR that does not depend on the load.
 type expectedTerm struct {
 	lgamma float64 // ln i!
-	hit    float64 // the chance that i items have set the eight bits
+	hit    float64 // the chance that i items have set the bits
 }
 
-var expectedTerms = sync.OnceValue(func() []expectedTerm {
-	most := maxLoad + 40*math.Sqrt(maxLoad) + 60
-	terms := make([]expectedTerm, 0, int(most)+1)
-	for i := 0.0; i < most; i++ {
-		lgamma, _ := math.Lgamma(i + 1)
-		terms = append(terms, expectedTerm{lgamma, math.Pow(1-math.Pow(1-1.0/wordBits, i), k)})
-	}
-	return terms
-})
+var (
+	expectedTerms = termsOf(func(i float64) float64 { return 1 - math.Pow(1-1.0/wordBits, i) })
+	expectedPairs = termsOf(func(i float64) float64 {
+		one, two := math.Pow(1-1.0/wordBits, 2*i), math.Pow(1-2.0/wordBits, 2*i)
+		return (1-one)/wordBits + (1-2*one+two)*(wordBits-1)/wordBits
+	})
+)
 
-// itemsFromFill estimates how many distinct items set this number of bits: in each of eight
-// word positions, each item sets one of the position's 64*blocks bits.
-func itemsFromFill(bitsSet, blocks uint64) float64 {
-	column := float64(blocks) * wordBits
-	clear := 1 - float64(bitsSet)/(column*k)
+// termsOf returns the terms, given the chance that i items have set the bits of another one in a word.
+func termsOf(word func(i float64) float64) func() []expectedTerm {
+	return sync.OnceValue(func() []expectedTerm {
+		most := maxLoad + 40*math.Sqrt(maxLoad) + 60
+		terms := make([]expectedTerm, 0, int(most)+1)
+		for i := 0.0; i < most; i++ {
+			lgamma, _ := math.Lgamma(i + 1)
+			terms = append(terms, expectedTerm{lgamma, math.Pow(word(i), blockWords)})
+		}
+		return terms
+	})
+}
+
+// itemsFromFill estimates how many distinct items set this number of bits.
+func (h Header) itemsFromFill(bitsSet uint64) float64 {
+	all := float64(h.Blocks) * blockWords * wordBits
+	clear := 1 - float64(bitsSet)/all
 	if clear <= 0 {
-		clear = 1 / (column * k)
+		clear = 1 / all
 	}
-	return math.Log(clear) / math.Log1p(-1/column)
+	return math.Log(clear) / math.Log1p(-h.setsBit())
+}
+
+// setsBit is the chance that an item sets a given bit: it has the bit's block, and one of its one
+// or two bits in the word is this one.
+func (h Header) setsBit() float64 {
+	in := 1.0 / wordBits
+	if h.pairs {
+		in = 1 - (1-in)*(1-in)
+	}
+	return in / float64(h.Blocks)
+}
+
+// OnesOf returns how many bits this number of items sets on average.
+func (h Header) OnesOf(items uint64) uint64 {
+	all := float64(h.Blocks) * blockWords * wordBits
+	return uint64(-all * math.Expm1(float64(items)*math.Log1p(-h.setsBit())))
 }
 
 // Expected returns the expected false-positive rate of a map with this number of items. The map
 // must be one that does not grow, or a Layer.
 func (h Header) Expected(items uint64) float64 {
-	return expectedFPR(float64(items) / float64(h.Blocks))
+	return expectedFPR(float64(items)/float64(h.Blocks), h.K())
 }
 
 // Holds returns up to how many items the map keeps its error rate: its capacity, or more in a map
 // that is larger because no map is smaller. The map must be one that does not grow, or a Layer.
 func (h Header) Holds() uint64 {
-	return max(h.Capacity, uint64(float64(h.Blocks)*loads.of(h.ErrorRate)))
+	return max(h.Capacity, uint64(float64(h.Blocks)*loads.of(h.ErrorRate, h.K())))
 }
 
 // BitsPerItem returns how many bits per item the map has at its capacity.
 func (h Header) BitsPerItem() float64 { return 8 * float64(h.Bytes()) / float64(h.Capacity) }
 
 // K returns how many bits an item sets.
-func (h Header) K() int { return k }
+func (h Header) K() int {
+	if h.pairs {
+		return 2 * k
+	}
+	return k
+}

@@ -12,21 +12,23 @@ import (
 func TestATinyMapGrowsToAnySize(t *testing.T) {
 	for _, capacity := range []uint64{1, 2, 3, 10, 100, 1_000, 100_000} {
 		for _, rate := range []float64{0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6} {
-			h, err := NewGrowingHeader(capacity, rate, 1, time.Unix(0, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
-			items, wrong := uint64(0), 0.0
-			for i := range MaxLayers {
-				l := h.Layer(i)
-				items += l.Capacity
-				wrong += l.Expected(l.Capacity)
-				if i > 0 && l.Bytes() > 2<<20 && l.Bytes() > 6*h.Layer(i-1).Bytes() {
-					t.Errorf("capacity %d, rate %v: layer %d has %d bytes, the one before %d", capacity, rate, i, l.Bytes(), h.Layer(i-1).Bytes())
+			for _, mayPair := range []bool{true, false} {
+				h, err := NewGrowingHeader(capacity, rate, mayPair, 1, time.Unix(0, 0))
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if items < 1<<32 || wrong > rate {
-				t.Errorf("capacity %d, rate %v: %d items at %v false positives", capacity, rate, items, wrong)
+				items, wrong := uint64(0), 0.0
+				for i := range MaxLayers {
+					l := h.Layer(i)
+					items += l.Capacity
+					wrong += l.Expected(l.Capacity)
+					if i > 0 && l.Bytes() > 2<<20 && l.Bytes() > 6*h.Layer(i-1).Bytes() {
+						t.Errorf("capacity %d, rate %v: layer %d has %d bytes, the one before %d", capacity, rate, i, l.Bytes(), h.Layer(i-1).Bytes())
+					}
+				}
+				if items < 1<<32 || wrong > rate {
+					t.Errorf("capacity %d, rate %v: %d items at %v false positives", capacity, rate, items, wrong)
+				}
 			}
 		}
 	}
@@ -67,7 +69,7 @@ func TestNoRaceATinyMapKeepsItsRate(t *testing.T) {
 // A map that was made when layers doubled from the first capacity on ends after the last layer, and
 // says so before its rate is broken.
 func TestAnOldTinyMapSaysThatItEnds(t *testing.T) {
-	h, err := NewGrowingHeader(1, 0.01, 1, time.Unix(0, 0))
+	h, err := NewGrowingHeader(1, 0.01, false, 1, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

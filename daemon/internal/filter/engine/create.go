@@ -274,7 +274,7 @@ func (e *Engine) leaveTombstone(ctx context.Context, f *Filter) error {
 	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
 		return nil // another bit-map: dropping this one gets that one restored
 	}
-	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1))
+	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1), true)
 	if err != nil {
 		return err
 	}

@@ -77,14 +77,14 @@ func (f *Filter) Forgetful() (Forgetful, error) {
 	return As[Forgetful](f.Spec, f.Set, ErrForgetsNone)
 }
 
-// BitMapHeader describes the empty bit-map of a new filter.
-func BitMapHeader(spec Spec, b Identity) (bloom.Header, error) {
-	bound := spec.Bound()
-	newHeader := bloom.NewHeader
-	if bound.Grows() {
-		newHeader = bloom.NewGrowingHeader
+// BitMapHeader describes the empty bit-map of a new filter. One that grows may have pairs of bits if
+// mayPair: see [bloom.NewGrowingHeader].
+func BitMapHeader(spec Spec, b Identity, mayPair bool) (h bloom.Header, err error) {
+	if bound := spec.Bound(); bound.Grows() {
+		h, err = bloom.NewGrowingHeader(bound.Items, bound.ErrorRate, mayPair, b.Seed, b.Created)
+	} else {
+		h, err = bloom.NewHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)
 	}
-	h, err := newHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)
 	h.Generation = b.Generation
 	return h, err
 }

@@ -15,7 +15,7 @@ func TestBitMapThatNoMemoryHolds(t *testing.T) {
 	} else {
 		var spec *SpecError
 		large := Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: bloom.MaxCapacity, ErrorRate: 0.0001}}
-		h, err := BitMapHeader(large, Identity{Generation: 1})
+		h, err := BitMapHeader(large, Identity{Generation: 1}, true)
 		if err == nil {
 			err = FitsMemory(large, h)
 		}
@@ -24,7 +24,7 @@ func TestBitMapThatNoMemoryHolds(t *testing.T) {
 		}
 	}
 	usual := Spec{Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 150_000_000, ErrorRate: 0.0001}}
-	if h, err := BitMapHeader(usual, Identity{Generation: 1}); err != nil || FitsMemory(usual, h) != nil {
+	if h, err := BitMapHeader(usual, Identity{Generation: 1}, true); err != nil || FitsMemory(usual, h) != nil {
 		t.Error(err, FitsMemory(usual, h))
 	}
 }

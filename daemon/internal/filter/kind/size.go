@@ -10,6 +10,8 @@ type Contents struct {
 	Items uint64
 	// IDBytes is how long the ids of documents are, for kinds that keep them.
 	IDBytes int
+	// InRedis tells that the filter is in Redis, where bit-maps may be of another format.
+	InRedis bool
 }
 
 // Size is what a filter with given contents takes, in bytes. Tests hold it against what real

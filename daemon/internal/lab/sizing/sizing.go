@@ -100,6 +100,10 @@ func New(spec engine.Spec, contents kind.Contents, of Settings) (Plan, error) {
 		p.Digest = spec.DigestBits()
 	}
 	if spec.NotIn("redis") == nil {
+		contents.InRedis = true
+		if size, err = k.Size(spec, contents); err != nil {
+			return Plan{}, err
+		}
 		p.Redis, _ = footprint.Expected(spec.Kind, items, size.Memory)
 	}
 	if p.Redis > 0 {

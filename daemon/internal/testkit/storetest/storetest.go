@@ -176,7 +176,7 @@ func Identity() engine.Identity {
 
 // Header describes an empty bit-map for spec, with a seed of its own.
 func Header(spec engine.Spec) bloom.Header {
-	h, err := engine.BitMapHeader(spec, Identity())
+	h, err := engine.BitMapHeader(spec, Identity(), true)
 	if err != nil {
 		panic(err) // of a test's own spec
 	}

@@ -25,7 +25,7 @@ const URICapacity = 1_500_000
 // estimated as 1,999 in one run of a hundred.
 func WantEstimate(t testing.TB, got uint64, items, capacity int) {
 	t.Helper()
-	blocks := float64(bloom.BlocksFor(uint64(capacity), 1e-4))
+	blocks := float64(bloom.BlocksFor(uint64(capacity), 1e-4, 8))
 	n := float64(items)
 	tolerance := 0.5 + 6*n*math.Sqrt(0.139/64/(2*blocks))
 	if math.Abs(float64(got)-n) > tolerance {

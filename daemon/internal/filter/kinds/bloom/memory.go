@@ -21,7 +21,7 @@ func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "bloom", Size: size, File: "bitmap", Width: 1, Checked: "bit-map: %d stripes checked", Estimates: true,
 		New: func(spec engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
-			h, err := engine.BitMapHeader(spec, b)
+			h, err := engine.BitMapHeader(spec, b, true)
 			if err == nil {
 				err = engine.FitsMemory(spec, h)
 			}

@@ -1,8 +1,6 @@
 package bloom
 
 import (
-	"time"
-
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -11,11 +9,7 @@ import (
 // size implements kind.Kind. A growing bit-map has as many layers as the items need.
 func size(spec engine.Spec, c kind.Contents) (kind.Size, error) {
 	bound := spec.Bound()
-	newHeader := bloom.NewHeader
-	if bound.Grows() {
-		newHeader = bloom.NewGrowingHeader
-	}
-	h, err := newHeader(bound.Items, bound.ErrorRate, 0, time.Time{})
+	h, err := engine.BitMapHeader(spec, engine.Identity{}, !c.InRedis)
 	if err != nil {
 		return kind.Size{}, err
 	}

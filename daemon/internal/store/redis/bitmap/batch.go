@@ -76,7 +76,7 @@ func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned u
 // decide asks Redis about the items that the mirrors lack: op is set, or get to look only. It
 // sets the verdicts of those items, and of some of them even when it returns an error.
 func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.Verdict, op string) error {
-	missing := make([]uint8, len(keys))
+	missing := make([]uint16, len(keys))
 	layers := s.layers()
 	last := layers[len(layers)-1]
 	last.mirror.Missing(keys, missing)
@@ -92,7 +92,7 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 			return err
 		}
 		clear(missing)
-		words := make([]uint8, 1)
+		words := make([]uint16, 1)
 		for _, i := range again {
 			if last.mirror.Missing(keys[i:i+1], words); words[0] == 0 {
 				verdicts[i] = servers.Seen
@@ -105,7 +105,7 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 // decideIn is decide for the layer l. It returns the items on which the next layer decides. first
 // tells that no earlier layer was asked: an item that was set in one is in doubt until a later
 // one has decided.
-func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string, verdicts []servers.Verdict, first bool) (again []int, err error) {
+func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string, verdicts []servers.Verdict, first bool) (again []int, err error) {
 	questions, err := s.sendQuestions(ctx, l, keys, missing, op)
 	var decided []bloom.Hash
 	for i := range questions {
@@ -145,7 +145,7 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 
 // sendQuestions sends the questions of a batch in pieces, and stops after the first that fails.
 // Questions that were not sent have only the verdict undone.
-func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint8, op string) ([]question, error) {
+func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string) ([]question, error) {
 	questions := l.questions(ctx, keys, missing, op)
 	const most = servers.PieceItems / together
 	for start := 0; start < len(questions); start += most {
@@ -176,7 +176,7 @@ func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, mi
 }
 
 // questions returns those about the items of which the mirror lacks bits, grouped by stripe.
-func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint8, op string) []question {
+func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint16, op string) []question {
 	order, total := l.inOrder(keys, missing)
 	command, size := "bitfield_ro", 3 // an argument of a bit: get u1 OFFSET, set u1 OFFSET 1
 	if op == "set" {
@@ -201,7 +201,7 @@ func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint
 					args = append(args, 1)
 				}
 			}
-			q.items[q.n] = item{i, bits.OnesCount8(missing[i])}
+			q.items[q.n] = item{i, bits.OnesCount16(missing[i])}
 			q.n++
 		}
 		q.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args[start:len(args):len(args)]...)
@@ -214,14 +214,14 @@ type placed struct{ stripe, index int }
 
 // inOrder returns the items of which bits are missing, by stripe and in order within each, and
 // the number of these bits.
-func (l *layer) inOrder(keys []bloom.Hash, missing []uint8) (order []placed, total int) {
+func (l *layer) inOrder(keys []bloom.Hash, missing []uint16) (order []placed, total int) {
 	ends := make([]int, len(l.keys)+1)
 	n := 0
 	for i, m := range missing {
 		if m != 0 {
 			stripe, _ := l.header.Place(keys[i])
 			ends[stripe+1]++
-			total += bits.OnesCount8(m)
+			total += bits.OnesCount16(m)
 			n++
 		}
 	}

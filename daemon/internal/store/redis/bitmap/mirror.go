@@ -22,8 +22,8 @@ import (
 // with all bits that this daemon has heard of, or, if redis.mirror_bytes does not suffice for
 // that, partial, with the items that were asked for last.
 type mirror interface {
-	// Missing sets missing[i] to the words in which the bit of keys[i] is not known to be set.
-	Missing(keys []bloom.Hash, missing []uint8)
+	// Missing sets missing[i] to the bits of keys[i] that are not known to be set.
+	Missing(keys []bloom.Hash, missing []uint16)
 	// Learn takes in items of which Redis has all bits.
 	Learn(keys []bloom.Hash)
 	// MergeStripe takes in a stripe as Redis has it, if the mirror is whole.
@@ -200,8 +200,8 @@ func (s *Set) look(ctx context.Context, l *layer) (lost error) {
 // mirrored whole, the mirror says so; for others, Redis is asked. What was decided in a closed
 // layer cannot change any more, so this need not happen at the moment when the last layer
 // decides.
-func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash, missing []uint8) error {
-	words := make([]uint8, len(keys))
+func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash, missing []uint16) error {
+	words := make([]uint16, len(keys))
 	if len(closed) == 0 {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash
 		}
 		for i, m := range missing {
 			if words[i] = 0; m != 0 {
-				words[i] = 0xFF
+				words[i] = l.header.AllMissing()
 			}
 		}
 		questions, err := s.sendQuestions(ctx, l, keys, words, "get")

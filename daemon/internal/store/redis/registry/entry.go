@@ -36,7 +36,7 @@ func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 	}
 	switch {
 	case configs.HasBitMap(spec.Kind):
-		h, err := engine.BitMapHeader(spec, b)
+		h, err := engine.BitMapHeader(spec, b, false) // each bit is asked for by itself
 		return NewBitMapEntry(spec, h), err
 	case configs.Expires(spec.Kind), configs.HasHashes(spec.Kind):
 		return e, nil
