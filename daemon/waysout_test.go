@@ -86,7 +86,6 @@ var dialling = map[string]string{
 	"go.mongodb.org/mongo-driver/v2/mongo/options":              "over connections of package mongoconn, to mongodb.uri of the settings",
 	"golang.org/x/net/http/httpguts":                            "only checks headers",
 	"golang.org/x/net/publicsuffix":                             "only has a list",
-	"modernc.org/sqlite":                                        "only opens files",
 }
 
 // Every place from which the downloader or the crawler can reach another machine is known, and asks the guard.
