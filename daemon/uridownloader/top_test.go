@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // What the command shows about a program that downloads.
@@ -51,17 +53,17 @@ func TestTopGoesOn(t *testing.T) {
 		defer stop()
 		polls := 0
 		var out bytes.Buffer
-		w := top{out: &out, interval: 2 * time.Second, terminal: true}
-		w.poll = func(_ context.Context, since time.Time) (activity, error) {
+		w := command.Watching{Interval: 2 * time.Second, Terminal: true}
+		poll := func(_ context.Context, since time.Time) (activity, error) {
 			if polls++; polls == 3 {
 				return activity{}, errors.New("it is being restarted")
 			}
-			want := began.Add(time.Duration(polls-2) * w.interval)
+			want := began.Add(time.Duration(polls-2) * w.Interval)
 			switch polls {
 			case 1:
 				want = time.Time{}
 			case 4:
-				want = want.Add(-w.interval)
+				want = want.Add(-w.Interval)
 			}
 			if !since.Equal(want) {
 				t.Errorf("poll %d: errors since %s, want %s", polls, since, want)
@@ -71,7 +73,7 @@ func TestTopGoesOn(t *testing.T) {
 				Jobs:   []activeJob{{Name: "news", Status: "on", Tasks: map[string]int{"waiting": 1000 - ended, "done": ended}, Hosts: []activeHost{{"slow.example", 34, 2}, {"a.example", 3, 0}}}},
 				Errors: []attemptErrors{{"news", "dns", polls}, {"news", "timeout", 2}}}, nil
 		}
-		if err := w.watch(ctx); err != nil || polls != 5 {
+		if err := command.Watch(ctx, &out, w, following(poll), activity.write); err != nil || polls != 5 {
 			t.Errorf("%v after %d polls", err, polls)
 		}
 		screens := strings.Split(out.String(), "\x1b[H\x1b[2J")[1:]
@@ -88,7 +90,8 @@ func TestTopGoesOn(t *testing.T) {
 			t.Errorf("the last:\n%s", last)
 		}
 	})
-	if err := (top{out: failingWriter{}, once: true, poll: func(context.Context, time.Time) (activity, error) { return activity{}, nil }}).watch(t.Context()); !errors.Is(err, io.ErrClosedPipe) {
+	none := func(context.Context) (activity, error) { return activity{}, nil }
+	if err := command.Watch(t.Context(), failingWriter{}, command.Watching{Once: true}, none, activity.write); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("an output that is closed: %v", err)
 	}
 }

@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +13,7 @@ import (
 
 func newStatsCommand() *cobra.Command {
 	var conn connection.Flags
-	var asJSON, once bool
-	interval := 2 * time.Second
+	var watching command.Watching
 	cmd := conn.Calling(&cobra.Command{
 		Use:   "stats",
 		Short: "Show what a daemon is doing, until interrupted",
@@ -35,80 +30,18 @@ line of JSON.`,
   urifilter stats --once --interval 0 --json | jq .filters`,
 		Args: cobra.NoArgs,
 	}, func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
-		if interval < 0 || interval == 0 && !once {
-			return command.UsageError{Err: fmt.Errorf("--interval %s: want more than 0, or 0 with --once", interval)}
-		}
-		return watchStats(cmd.Context(), daemon, cmd.OutOrStdout(), watching{interval, once, asJSON, terminal.Is(cmd.OutOrStdout())})
+		watching.Terminal = terminal.Is(cmd.OutOrStdout())
+		var before *sample
+		return command.Watch(cmd.Context(), cmd.OutOrStdout(), watching, func(ctx context.Context) (stats, error) {
+			now, err := poll(ctx, daemon)
+			if err != nil {
+				return stats{}, err
+			}
+			s := now.since(before)
+			before = now
+			return s, nil
+		}, stats.write)
 	})
-	command.JSONFlag(cmd, &asJSON)
-	cmd.Flags().DurationVar(&interval, "interval", interval, "`time` between two polls")
-	cmd.Flags().BoolVar(&once, "once", false, "print one table and exit")
+	watching.Flags(cmd)
 	return cmd
-}
-
-// watching says how stats shows its results.
-type watching struct {
-	interval               time.Duration
-	once, asJSON, terminal bool
-}
-
-// watchStats polls until ctx ends, or once. A daemon that no longer
-// answers is shown as such.
-func watchStats(ctx context.Context, daemon *client.Client, out io.Writer, w watching) error {
-	before, err := poll(ctx, daemon)
-	if err != nil {
-		return err
-	}
-	if w.once && w.interval == 0 {
-		return w.show(out, before.since(nil))
-	}
-	if !w.once {
-		if err := w.show(out, before.since(nil)); err != nil {
-			return err
-		}
-	}
-	tick := time.NewTicker(w.interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			if w.once {
-				return context.Cause(ctx)
-			}
-			return command.Stopped(ctx)
-		case <-tick.C:
-		}
-		now, err := poll(ctx, daemon)
-		switch {
-		case ctx.Err() != nil:
-			continue
-		case err != nil && w.once:
-			return err
-		case err != nil:
-			if _, err := fmt.Fprintf(out, "no answer: %v\n", err); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := w.show(out, now.since(before)); err != nil || w.once {
-			return err
-		}
-		before = now
-	}
-}
-
-func (w watching) show(out io.Writer, s stats) error {
-	if w.asJSON {
-		line, err := json.Marshal(s)
-		if err == nil {
-			_, err = fmt.Fprintf(out, "%s\n", line)
-		}
-		return err
-	}
-	if w.terminal && !w.once {
-		if err := terminal.Clear(out); err != nil {
-			return err
-		}
-	}
-	return s.write(out)
 }
