@@ -1,6 +1,7 @@
 package simhash
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/poisson"
@@ -21,16 +22,21 @@ func Expected(distance int, n uint64, idBytes int) uint64 {
 
 	t := newTables(evenMasks(distance+1), regionBits, foldAt)
 	r := region{foldAt: foldAt, buckets: make([]bucket, len(t.groups)<<t.shift)}
-	words := 0.0 // of a region
-	for _, g := range t.groups {
-		buckets := float64(uint64(1) << bits.OnesCount64(g.mask))
-		block := poisson.Mean(float64(n)/buckets, func(n uint64) float64 { return float64(r.size(room(uint32(n)))) })
-		words += block * buckets / float64(len(t.regions))
+	for i := range t.regions { // the first ones have buckets of all groups
+		words, entries := 0.0, 0.0
+		for _, g := range t.groups {
+			buckets := uint64(1) << bits.OnesCount64(g.mask)
+			if uint64(i)<<t.shift >= buckets {
+				continue
+			}
+			here, load := float64(min(buckets, 1<<t.shift)), float64(n)/float64(buckets)
+			words += here * poisson.Mean(load, func(n uint64) float64 { return float64(r.size(room(uint32(n)))) })
+			entries += here * load
+		}
+		size := max(regionBytes, 4*words*(1+expectedSpare))
+		all += uint64(-math.Expm1(-entries) * (size + float64(r.bytes())))
 	}
-	size := max(regionBytes, 4*words*(1+expectedSpare))
-	perRegion := float64(n) * float64(len(t.groups)) / float64(len(t.regions))
-	begun := 1 - poisson.Mean(perRegion, func(n uint64) float64 { return float64(1 - min(n, 1)) })
-	return all + uint64(begun*float64(len(t.regions))*(size+float64(r.bytes())))
+	return all
 }
 
 // expectedSpare is the share of a region that is spare, on average: of blocks that were left, and
