@@ -45,7 +45,7 @@ func partsOf(text string) []part {
 		default:
 			at.commands = append(at.commands, codeSpan.FindAllString(line, -1)...)
 			for _, m := range linked.FindAllStringSubmatch(line, -1) {
-				at.links = append(at.links, strings.ReplaceAll(m[1], ".zh.md", ".md"))
+				at.links = append(at.links, strings.ReplaceAll(m[1], ".zh.", "."))
 			}
 			for _, m := range figure.FindAllStringSubmatch(linked.ReplaceAllString(codeSpan.ReplaceAllString(line, ""), "]"), -1) {
 				times := map[string]float64{"": 1, "thousand": 1e3, "million": 1e6, "万": 1e4, "亿": 1e8}[strings.TrimSpace(m[2])]
