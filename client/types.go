@@ -70,6 +70,7 @@ type FilterSpec struct {
 	Capacity  uint64  `json:"capacity,omitempty"`   // bloom: items up to which the error rate holds
 	ErrorRate float64 `json:"error_rate,omitempty"` // bloom: false positives among new items, as a ratio
 	OnFull    string  `json:"on_full,omitempty"`    // bloom: grow | warn | reject; scaling: grow | reject
+	Layout    string  `json:"layout,omitempty"`     // bloom: fingerprints; "": a bit-map
 	Expansion uint64  `json:"expansion,omitempty"`  // scaling: how many times as large each further layer is
 	Expire    float64 `json:"expire,omitempty"`     // timing: seconds, for calls that give none; 0: each call must
 	Store     string  `json:"store,omitempty"`      // exact: mysql; "": the store of the daemon
@@ -112,10 +113,11 @@ type FilterInfo struct {
 	LastWriteback *time.Time `json:"last_writeback"` // null: never
 
 	Expire float64 `json:"expire,omitempty"` // timing: seconds; 0, null in JSON: each call must say
-	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash: all
+	Items  uint64  `json:"items,omitempty"`  // timing: those that have not expired; exact, simhash, layout fingerprints: all
 
 	Expansion uint64 `json:"expansion,omitempty"` // scaling: how many times as large each further layer is
 
+	Layout string        `json:"layout,omitempty"` // bloom: fingerprints, so that it has Items; "": a bit-map
 	Layers []FilterLayer `json:"layers,omitempty"` // bloom with on_full grow: the oldest first
 
 	Store         string `json:"store,omitempty"`          // exact: mysql; "": the store of the daemon
@@ -200,6 +202,7 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Capacity   uint64   `json:"capacity,omitempty"`
 			ErrorRate  float64  `json:"error_rate,omitempty"`
 			OnFull     string   `json:"on_full,omitempty"`
+			Layout     string   `json:"layout,omitempty"`
 			Expansion  uint64   `json:"expansion,omitempty"`
 			Expire     *float64 `json:"expire"`
 			Items      uint64   `json:"items"`
@@ -211,7 +214,7 @@ func (f FilterInfo) MarshalJSON() ([]byte, error) {
 			Drop       string   `json:"canonical_drop,omitempty"`
 			Distance   uint64   `json:"distance,omitempty"`
 			Feature    string   `json:"feature_hash,omitempty"`
-		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, f.Expansion, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Digest, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
+		}{f.ID, f.Name, f.Kind, f.Capacity, f.ErrorRate, f.OnFull, f.Layout, f.Expansion, expire, f.Items, f.Bytes, f.Generation, f.Store, f.Digest, f.Canonical, f.CanonicalDrop, f.Distance, f.FeatureHash}, f.More)
 	}
 	type bitMap FilterInfo // without this method
 	return withMore(bitMap(f), f.More)

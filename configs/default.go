@@ -31,7 +31,7 @@ func Default() Config {
 	return Config{
 		Listen:          "127.0.0.1:8000",
 		DataDir:         "/var/lib/urifilter",
-		Store:           "embedded",
+		Store:           StoreEmbedded,
 		Durability:      "always",
 		CheckpointBytes: 64 * MiB,
 		Redis:           Redis{RedisServers: RedisServers{Addrs: []string{"127.0.0.1:6379"}}, InDoubt: "seen", Durability: "server"},

@@ -174,11 +174,15 @@ func shown(key string, v any) any {
 	return v
 }
 
-// NotIn says what is wrong with keeping the filter in a store that is not on this machine, if it
-// is kept with store: embedded only; nil: nothing.
+// NotIn says what is wrong with keeping the filter in a store; nil: nothing.
 func (f Filter) NotIn(store string) *FieldError {
 	kind, _ := KindOf(f.Kind)
 	switch {
+	case store == StoreEmbedded:
+		if f.Fingerprints() {
+			wrong := fmt.Sprintf("%q: is for store: redis: leave it out with store: %s", layoutFingerprints, store)
+			return &FieldError{Field: "layout", Msg: wrong, Setting: wrong}
+		}
 	case kind.Local:
 		return &FieldError{
 			Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind are kept with store: embedded only, and not in %s", f.Kind, store),

@@ -25,8 +25,27 @@ type Bloom struct {
 	// OnFull is what happens over capacity: grow (take more memory, so that the error rate
 	// holds for any number of items), warn (go on, with more false positives, reported in log
 	// and metrics) or reject (refuse new batches). "": grow.
-	OnFull    string `yaml:"on_full"`
+	OnFull string `yaml:"on_full"`
+	// Layout is what stands for an item: "" for the bits of a bit-map, or fingerprints for a number
+	// of 32 bits in Redis.
+	Layout    string `yaml:"layout"`
 	Canonical `yaml:",inline"`
+}
+
+// layoutFingerprints is the layout of filters that keep a fingerprint of each item.
+const layoutFingerprints = "fingerprints"
+
+// Fingerprints tells whether a filter of the kind bloom keeps a fingerprint of each item, and has no bit-map.
+func (f Filter) Fingerprints() bool {
+	b, ok := f.Params.(Bloom)
+	return ok && b.Layout == layoutFingerprints
+}
+
+// HasBitMap tells whether the filter has a bit-map, which the archive keeps.
+func (f Filter) HasBitMap() bool {
+	kind, _ := KindOf(f.Kind)
+	b, ok := f.Params.(Bloom)
+	return kind.BitMap && (!ok || b.Layout == "")
 }
 
 // bloomKind is a bit-map, which mistakes a few new items for seen.
@@ -45,6 +64,10 @@ func bloomKind() Kind {
 			{
 				Key: "on_full", Want: `a text, such as "warn"`, Values: onFull(),
 				Usage: "what to do beyond the capacity: `grow`, warn or reject",
+			},
+			{
+				Key: "layout", Want: `a text, such as "fingerprints"`, Values: []string{layoutFingerprints}, Optional: true,
+				Usage: "bloom: `fingerprints` keeps a number of 32 bits for each item in Redis, instead of bits",
 			},
 		}, canonicalParameters()...),
 	}
@@ -89,6 +112,13 @@ func (b Bloom) Faults() []Fault {
 		if f.Text != "" {
 			all = append(all, f)
 		}
+	}
+	switch {
+	case b.Layout == "":
+	case b.Layout != layoutFingerprints:
+		all = append(all, Fault{"layout", fmt.Sprintf("%q: want fingerprints, or nothing for a bit-map", b.Layout)})
+	case b.OnFull != grow:
+		all = append(all, Fault{"on_full", fmt.Sprintf("%q: want grow with layout: fingerprints, which has no bits that fill up", b.OnFull)})
 	}
 	return append(all, b.Canonical.faults()...)
 }

@@ -23,6 +23,12 @@ const (
 	longDigest  = 128
 )
 
+// The stores that a daemon may have.
+const (
+	StoreEmbedded = "embedded"
+	storeRedis    = "redis"
+)
+
 // StoreMySQL is the store, in MariaDB, of filters that name it; mysql.addr says where.
 const StoreMySQL = "mysql"
 

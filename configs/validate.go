@@ -19,12 +19,12 @@ func (c Config) Validate() error {
 	var f fault.List
 	c.validateServing(&f)
 	c.validateFilters(&f)
-	f.OneOf("store", c.Store, "embedded", "redis")
+	f.OneOf("store", c.Store, StoreEmbedded, storeRedis)
 	f.OneOf("durability", c.Durability, "always", "interval", "none")
-	if c.Store == "embedded" && c.DataDir == "" {
+	if c.Store == StoreEmbedded && c.DataDir == "" {
 		f.Add("data_dir", `"": want a folder for the embedded store`)
 	}
-	if c.Store == "redis" {
+	if c.Store == storeRedis {
 		c.Redis.validate(&f)
 	}
 	c.MySQL.validate(&f)
@@ -102,8 +102,10 @@ func (c Config) validateFilters(f *fault.List) {
 		} else {
 			ids[spec.ID] = i
 		}
-		if wrong := spec.NotIn(c.Store); wrong != nil && c.Store == "redis" && spec.KeptIn() == "" {
-			f.Text(key+wrong.Field, wrong.Setting)
+		if spec.KeptIn() == "" && (c.Store == StoreEmbedded || c.Store == storeRedis) {
+			if wrong := spec.NotIn(c.Store); wrong != nil {
+				f.Text(key+wrong.Field, wrong.Setting)
+			}
 		}
 		if spec.KeptIn() == StoreMySQL && c.MySQL.Addr == "" {
 			f.Add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
@@ -42,7 +43,9 @@ func kindsOverRedis(s settings) error {
 	if err != nil {
 		return err
 	}
-	all := slices.DeleteFunc(samples(10_000_000), func(k sample) bool { return !k.redis })
+	const items = 10_000_000
+	all := slices.DeleteFunc(samples(items), func(k sample) bool { return !k.redis })
+	all = slices.Insert(all, 1, sample{kind: "bloom", note: " of fingerprints", params: configs.Bloom{Capacity: items, ErrorRate: errorRate, OnFull: "grow", Layout: "fingerprints"}})
 	t := report.Table{{"kind", "store", "connections", "items/s", "of bloom", "p50", "p99"}}
 	if err := besideBloom(s, &t, srv, "redis", all); err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/cr-clawer/urifilter/configs"
 )
 
 // Life identifies a filter from its creation until it is dropped: clearing the filter does
@@ -36,7 +34,7 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 		return nil, err
 	}
 	var inArchive *Archived
-	if configs.HasBitMap(f.Spec.Kind) {
+	if f.Spec.HasBitMap() {
 		if inArchive, err = e.archived(ctx, f.Name); err != nil {
 			return nil, err // nothing has changed yet
 		}

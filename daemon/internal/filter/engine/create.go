@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/cr-clawer/urifilter/configs"
 )
 
 // firstFreeID is the first id of filters made at run time, so that the small ids remain
@@ -67,7 +65,7 @@ func (e *Engine) create(ctx context.Context, spec Spec, b Identity) (f *Filter, 
 		e.mu.Unlock()
 	}
 	var a *Archived
-	if configs.HasBitMap(spec.Kind) {
+	if spec.HasBitMap() {
 		if a, err = e.archived(ctx, spec.Name); err != nil {
 			return nil, false, err
 		}

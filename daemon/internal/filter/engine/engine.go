@@ -132,7 +132,7 @@ func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 			if have.Spec != spec {
 				e.warnDiffers(have.Spec, spec)
 			}
-		case e.archive != nil && configs.HasBitMap(spec.Kind):
+		case e.archive != nil && spec.HasBitMap():
 			e.waiting[spec.Name] = waiting{spec: spec}
 		default:
 			_, _, err := e.Create(ctx, spec)

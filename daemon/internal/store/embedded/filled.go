@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
@@ -51,6 +52,9 @@ func (u staged) Commit(context.Context) error { return nil }
 func (s *Store) Create(_ context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	if err := s.sticky(); err != nil {
 		return nil, err
+	}
+	if wrong := spec.NotIn(configs.StoreEmbedded); wrong != nil {
+		return nil, wrong
 	}
 	of, err := kindOf(spec)
 	if err != nil {

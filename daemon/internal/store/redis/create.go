@@ -160,6 +160,8 @@ func (s *Store) newFilter(e registry.Entry) (base.Filter, error) {
 	switch { // the registry accepts no others
 	case e.Expires():
 		return timed.New(s.link, e), nil
+	case e.Spec.Fingerprints():
+		return exact.NewFingerprints(s.link, e), nil
 	case !e.HasBitMap():
 		return exact.New(s.link, e), nil
 	}

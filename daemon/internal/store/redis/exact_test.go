@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
@@ -24,6 +26,13 @@ var jobs = engine.Spec{ID: 8, Name: "jobs", Kind: "exact", Params: configs.Exact
 // openedExact opens a store with the filter jobs, made if missing.
 func openedExact(t testing.TB, c Config) (*Store, *exact.Set) {
 	t.Helper()
+	store, set := openedWith(t, c, jobs)
+	return store, set.(*exact.Set)
+}
+
+// openedWith opens a store with a filter, made if missing.
+func openedWith(t testing.TB, c Config, spec engine.Spec) (*Store, engine.Set) {
+	t.Helper()
 	store, err := Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -33,14 +42,14 @@ func openedExact(t testing.TB, c Config) (*Store, *exact.Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := sets[jobs]; found != nil {
-		return store, found.(*exact.Set)
+	if found := sets[spec]; found != nil {
+		return store, found
 	}
-	made, err := store.Create(context.Background(), jobs, storetest.Identity())
+	made, err := store.Create(context.Background(), spec, storetest.Identity())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, made.(*exact.Set)
+	return store, made
 }
 
 // addTo adds a batch, and returns how many of its items are new.
@@ -99,41 +108,46 @@ func exactlyOnceInSets(t *testing.T, items int) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := config(addrs(t))
-			_, a := openedExact(t, c)
-			_, b := openedExact(t, c)
-			const callers, batch = 4, 2000
-			for range 2 {
-				wins := make([]atomic.Int32, items)
-				var wg sync.WaitGroup
-				for caller := range callers {
-					s := []*exact.Set{a, b}[caller%2]
-					wg.Go(func() {
-						for i := caller / 2; i < items/batch; i += 2 {
-							from := (i + caller) * batch % items
-							isNew := make([]bool, batch)
-							if _, err := s.Add(context.Background(), storetest.Keys(s, from, batch), isNew); err != nil {
-								t.Error(err)
-								return
-							}
-							for k, is := range isNew {
-								if is {
-									wins[from+k].Add(1)
+			forEachInSets(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+				c := config(addrs(t))
+				_, a := open(t, c)
+				_, b := open(t, c)
+				const callers, batch = 4, 2000
+				for range 2 {
+					wins := make([]atomic.Int32, items)
+					var wg sync.WaitGroup
+					for caller := range callers {
+						s := []engine.Set{a, b}[caller%2]
+						wg.Go(func() {
+							for i := caller / 2; i < items/batch; i += 2 {
+								from := (i + caller) * batch % items
+								isNew := make([]bool, batch)
+								if _, err := s.Add(context.Background(), storetest.Keys(s, from, batch), isNew); err != nil {
+									t.Error(err)
+									return
+								}
+								for k, is := range isNew {
+									if is {
+										wins[from+k].Add(1)
+									}
 								}
 							}
+						})
+					}
+					wg.Wait()
+					for i := range wins {
+						if n := wins[i].Load(); n != 1 {
+							t.Fatalf("item %d was new for %d callers", i, n)
 						}
-					})
-				}
-				wg.Wait()
-				for i := range wins {
-					if n := wins[i].Load(); n != 1 {
-						t.Fatalf("item %d was new for %d callers", i, n)
+					}
+					if _, can := b.(engine.Forgetful); !can {
+						break
+					}
+					if n := forgetOf(t, b, 0, items); n != items {
+						t.Fatalf("%d of %d are forgotten", n, items)
 					}
 				}
-				if n := forgetOf(t, b, 0, items); n != items {
-					t.Fatalf("%d of %d are forgotten", n, items)
-				}
-			}
+			})
 		})
 	}
 }
@@ -264,26 +278,29 @@ func TestNoRaceExactItemsAreCounted(t *testing.T) {
 // The memory of an item in Redis, in sets that stay encoded as integers.
 func TestNoRaceExactBytesInRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	_, s := openedExact(t, config(server.Addr))
-	used := redisMemory(server)
-	const n = 500_000
-	for from := 0; from < n; from += n / 10 {
-		addTo(t, s, from, n/10)
-	}
-	each := float64(redisMemory(server)-used) / n
-	t.Logf("%.1f bytes an item in redis", each)
-	if each > 14 {
-		t.Errorf("an item takes %.1f bytes in redis", each)
-	}
-	for i, key := range strings.Fields(server.CLI("--scan", "--pattern", registry.ItemPrefix(s.Entry)+"1[0-3]}0[A-Z]")) {
-		if i == 5 {
-			return
+	most := map[string]float64{"exact": 14, "fingerprints": 6}
+	forEachInSets(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		server := redistest.Start(t)
+		_, s := open(t, config(server.Addr))
+		used := redisMemory(server)
+		const n = 500_000
+		for from := 0; from < n; from += n / 10 {
+			addTo(t, s, from, n/10)
 		}
-		if got := server.CLI("object", "encoding", key); got != "intset" {
-			t.Errorf("a set is encoded as %s", got)
+		each := float64(redisMemory(server)-used) / n
+		t.Logf("%.1f bytes an item in redis", each)
+		if each > most[path.Base(t.Name())] {
+			t.Errorf("an item takes %.1f bytes in redis", each)
 		}
-	}
+		for i, key := range strings.Fields(server.CLI("--scan", "--pattern", registry.ItemPrefix(s.(base.Filter).Base().Entry)+"1[0-3]}0[A-Z]")) {
+			if i == 5 {
+				return
+			}
+			if got := server.CLI("object", "encoding", key); got != "intset" {
+				t.Errorf("a set is encoded as %s", got)
+			}
+		}
+	})
 }
 
 // The metrics show what the mirror of an exact filter saves, as they do for a bloom filter.

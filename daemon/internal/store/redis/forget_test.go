@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
@@ -117,28 +117,32 @@ func TestWitnessWrittenOver(t *testing.T) {
 // The keys of a dropped exact filter are removed from Redis, and none of its successor's.
 func TestExactDropCleansUp(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--set-max-intset-entries", "16")
-	store, s := openedExact(t, config(server.Addr))
-	addTo(t, s, 0, 60_000)
-	forgetOf(t, s, 0, 100)
-	old := registry.ItemPrefix(s.Entry)
-	if err := store.Drop(context.Background(), jobs); err != nil {
-		t.Fatal(err)
-	}
-	again, err := store.Create(context.Background(), jobs, storetest.Identity())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = again.(*exact.Set)
-	if n := addTo(t, s, 0, 3000); n != 3000 {
-		t.Errorf("re-created: %d of 3000 items are new", n)
-	}
-	for deadline := time.Now().Add(5 * time.Minute); strings.Contains(server.CLI("--scan"), old); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("keys of the dropped filter are left")
+	forEachInSets(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		server := redistest.Start(t, "--set-max-intset-entries", "16")
+		store, s := open(t, config(server.Addr))
+		addTo(t, s, 0, 60_000)
+		if _, can := s.(engine.Forgetful); can {
+			forgetOf(t, s, 0, 100)
 		}
-	}
-	if n := addTo(t, s, 0, 3000); n != 0 {
-		t.Errorf("re-created: %d items are new again", n)
-	}
+		e := s.(base.Filter).Base().Entry
+		old := registry.ItemPrefix(e)
+		if err := store.Drop(context.Background(), e.Spec); err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Create(context.Background(), e.Spec, storetest.Identity())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := addTo(t, s, 0, 3000); n != 3000 {
+			t.Errorf("re-created: %d of 3000 items are new", n)
+		}
+		for deadline := time.Now().Add(5 * time.Minute); strings.Contains(server.CLI("--scan"), old); time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("keys of the dropped filter are left")
+			}
+		}
+		if n := addTo(t, s, 0, 3000); n != 0 {
+			t.Errorf("re-created: %d items are new again", n)
+		}
+	})
 }

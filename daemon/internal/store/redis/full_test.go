@@ -24,6 +24,7 @@ func TestFullRedis(t *testing.T) {
 	dropped := []engine.Spec{
 		{ID: 100, Name: "exact", Kind: "exact", Params: configs.Exact{}},
 		{ID: 101, Name: "timing", Kind: "timing", Params: configs.Timing{Expire: time.Hour}},
+		{ID: 102, Name: "prints", Kind: "bloom", Params: withFingerprints(1000).Params},
 	}
 	for _, spec := range dropped {
 		set, err := storeA.Create(ctx, spec, storetest.Identity())

@@ -27,10 +27,15 @@ var kinds = map[string]func(testing.TB, Config) (*Store, engine.Set){
 	"timing": func(t testing.TB, c Config) (*Store, engine.Set) {
 		return openedTimed(t, c)
 	},
-	"exact": func(t testing.TB, c Config) (*Store, engine.Set) { return openedExact(t, c) },
+	"exact":        func(t testing.TB, c Config) (*Store, engine.Set) { return openedExact(t, c) },
+	"fingerprints": openedFingerprints,
 }
 
 func forEachKind(t *testing.T, test func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set))) {
+	forEach(t, kinds, test)
+}
+
+func forEach(t *testing.T, kinds map[string]func(testing.TB, Config) (*Store, engine.Set), test func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set))) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +169,7 @@ func outOfMemoryInABatch(t *testing.T, room int) {
 		w := wins{}
 		const n = 1000
 		next, parts := 0, 0
-		for round := 0; round < 400 && parts < 3; round++ {
+		for round := 0; round < 1000 && parts < 3; round++ {
 			isNew := make([]bool, n)
 			_, err := s.Add(context.Background(), storetest.Keys(s, next, n), isNew)
 			if err == nil {

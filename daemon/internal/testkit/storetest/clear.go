@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
@@ -24,7 +23,8 @@ func clearOf(t *testing.T, store engine.Store, s engine.Spec, b engine.Identity)
 }
 
 func testClear(t *testing.T, o Opener, sample Sample) {
-	s, bitMap := sample.spec("uri", 1, 50_000), configs.HasBitMap(sample.Kind)
+	s := sample.spec("uri", 1, 50_000)
+	bitMap := s.HasBitMap()
 	ctx := context.Background()
 	store := open(t, o)
 	load(t, store)

@@ -55,7 +55,7 @@ func testEmpty(t *testing.T, o Opener, s Sample) {
 	Add(t, set, nil)
 	has(t, set, nil)
 	_, bits := set.(engine.BitMap)
-	if want := configs.HasBitMap(s.Kind); bits != want {
+	if want := s.spec("", 1, 1).HasBitMap(); bits != want {
 		t.Errorf("the set is a bit-map: %v, and its kind has one: %v", bits, want)
 	}
 	if _, timed := set.(engine.Timed); timed != configs.Expires(s.Kind) {

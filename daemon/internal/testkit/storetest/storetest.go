@@ -26,8 +26,8 @@ type Opener struct {
 	Pass func(time.Duration)
 	// Refuses names the kinds of filters that the store does not create.
 	Refuses []string
-	// Elsewhere says that the store is not on this machine, so that it may refuse a filter because
-	// of another parameter than its kind.
+	// Elsewhere says that the store is not on this machine: it refuses what is for the embedded store only,
+	// and takes what that one refuses.
 	Elsewhere bool
 	// HighBits is for kinds of whose keys the store keeps only a part: how many of the highest
 	// bits of Hi it distinguishes, besides all of Lo.
@@ -43,7 +43,11 @@ func (o Opener) refuses(s Sample) string {
 	if slices.Contains(o.Refuses, s.Kind) {
 		return "kind"
 	}
-	if wrong := s.spec("", 1, 1).NotIn("elsewhere"); o.Elsewhere && wrong != nil {
+	store := configs.StoreEmbedded
+	if o.Elsewhere {
+		store = "elsewhere"
+	}
+	if wrong := s.spec("", 1, 1).NotIn(store); wrong != nil {
 		return wrong.Field
 	}
 	return ""
@@ -75,6 +79,9 @@ func Samples() []Sample {
 	return []Sample{
 		{Kind: "bloom", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "warn"} }},
 		{Kind: "bloom", Variant: "-grow", Params: func(n uint64) configs.Params { return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "grow"} }},
+		{Kind: "bloom", Variant: "-fingerprints", Params: func(n uint64) configs.Params {
+			return configs.Bloom{Capacity: n, ErrorRate: 1e-4, OnFull: "grow", Layout: "fingerprints"}
+		}},
 		{Kind: "scaling", Params: func(n uint64) configs.Params { return configs.NewScaling(n, 1e-4, 2, false) }},
 		{Kind: "timing", Exact: true, Params: func(n uint64) configs.Params {
 			return configs.Timing{Expire: long + time.Duration(n)*time.Millisecond}
@@ -150,7 +157,7 @@ func run(t *testing.T, fresh func(t *testing.T) Opener, all, bitMap, expiring ma
 	}
 	for _, s := range Samples() {
 		tests := maps.Clone(all)
-		if configs.HasBitMap(s.Kind) {
+		if s.spec("", 1, 1).HasBitMap() {
 			maps.Copy(tests, bitMap)
 		}
 		if configs.Expires(s.Kind) {

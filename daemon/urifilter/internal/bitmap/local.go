@@ -54,7 +54,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if want != nil {
 		settings.Archive = l.link
 		for _, spec := range want {
-			if configs.HasBitMap(spec.Kind) { // the archive has no others: ensure makes them
+			if spec.HasBitMap() { // the archive has no others: ensure makes them
 				settings.Filters = append(settings.Filters, spec)
 			}
 		}
@@ -79,7 +79,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {
 	f, err := l.engine.Lookup(spec.Name)
 	var unknown *engine.UnknownFilterError
-	if !configs.HasBitMap(spec.Kind) && errors.As(err, &unknown) {
+	if !spec.HasBitMap() && errors.As(err, &unknown) {
 		_, _, err := l.engine.Create(ctx, spec)
 		return "created", false, err
 	}

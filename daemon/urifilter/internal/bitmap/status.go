@@ -144,7 +144,7 @@ func writeStatus(cmd *cobra.Command, flags *commonFlags, all []*filterStatus, st
 		case s.Archive != nil:
 			row[3], row[4] = s.Archive.Version, human.Count(int64(s.Archive.ItemsEstimate))
 			row[5] = age(time.Duration(s.AgeSeconds * float64(time.Second)))
-		case s.Store != nil && !configs.HasBitMap(s.Store.Kind):
+		case s.Store != nil && !s.Store.HasBitMap():
 			row[3] = "no bit-map"
 		case archiveErr != nil:
 			row[3] = "unknown"

@@ -97,7 +97,7 @@ func (w *work) init(names []string) error {
 	}
 	return w.each(order, func(name string, p archive.Progress) (outcome, error) {
 		done, archived, err := w.store.ensure(w.ctx, byName[name])
-		if err != nil || archived || !configs.HasBitMap(byName[name].Kind) {
+		if err != nil || archived || !byName[name].HasBitMap() {
 			return outcome{Done: done}, err
 		}
 		c, err := w.writeback(name, p)
@@ -169,10 +169,10 @@ func (w *work) namesOr(names []string, what string) ([]string, error) {
 		return nil, err
 	}
 	for _, f := range all.Filters {
-		if configs.HasBitMap(f.Kind) {
+		if f.HasBitMap() {
 			names = append(names, f.Name)
 		} else if !w.flags.quiet {
-			fmt.Fprintf(w.err, "%s: left out, filters of the kind %s have no bit-map\n", f.Name, f.Kind)
+			fmt.Fprintf(w.err, "%s: left out, it has no bit-map\n", f.Name)
 		}
 	}
 	w.skip = map[string]error{}

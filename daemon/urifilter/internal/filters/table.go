@@ -81,6 +81,8 @@ func itemRows(f client.FilterInfo) [][]string {
 		return [][]string{{"items", count + " that have not expired"}, {"expire", expiry(f)}}
 	case configs.TakesTexts(f.Kind):
 		return [][]string{{"documents", count}, {"distance", fmt.Sprintf("up to %d of 64 bits", f.Distance)}, {"feature hash", f.FeatureHash}}
+	case f.Layout != "":
+		return [][]string{{"items", count}, {"layout", f.Layout}}
 	case f.Digest != 0:
 		return [][]string{{"items", count}, {"digest", fmt.Sprintf("%d bits of each", f.Digest)}}
 	}

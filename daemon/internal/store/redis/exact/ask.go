@@ -138,7 +138,7 @@ func (s *Set) send(ctx context.Context, p redis.Pipeliner, d *dialogue, piece []
 		start := len(args)
 		buf = q.node.appendKey(buf[:0], s.Prefix)
 		name := string(buf)
-		args = append(args, d.op, name, int64(key.Lo))
+		args = append(args, d.op, name, s.tree.number(key))
 		q.BoolCmd = *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...)
 		if err := p.Process(ctx, q); err != nil {
 			return err

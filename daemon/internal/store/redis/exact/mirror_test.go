@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -124,12 +125,19 @@ func TestMirrorDrops(t *testing.T) {
 	}
 }
 
-// Nodes of all levels have distinct keys, and their items have the node's path.
+// Nodes of all levels have distinct keys, and their items have the node's path, wherever the sets begin.
 func TestNodes(t *testing.T) {
+	for _, base := range []uint8{0, 1, 3, deepest} {
+		t.Run(fmt.Sprint(base), func(t *testing.T) { testNodes(t, base) })
+	}
+}
+
+func testNodes(t *testing.T, base uint8) {
+	tr := tree{base: base}
 	seen := map[string]node{}
 	for _, key := range someKeys(0, 5000) {
-		n := nodeOf(key, 0)
-		for level := uint8(0); ; level++ {
+		n := tr.nodeOf(key, base)
+		for level := base; ; level++ {
 			name := string(n.appendKey(nil, "urifilter:{8:00000000:"))
 			if other, ok := seen[name]; ok && other != n {
 				t.Fatalf("%+v and %+v have one key", n, other)
@@ -138,7 +146,7 @@ func TestNodes(t *testing.T) {
 			if level == deepest {
 				break
 			}
-			below := nodeOf(key, level+1)
+			below := tr.nodeOf(key, level+1)
 			found := 0
 			for i := range fan {
 				if n.child(i) == below {
@@ -151,18 +159,17 @@ func TestNodes(t *testing.T) {
 			n = below
 		}
 	}
-	var tr tree
 	key := someKeys(7, 1)[0]
-	for level := range uint8(deepest) {
-		if got := tr.leaf(key); got != nodeOf(key, level) {
+	for level := base; level < deepest; level++ {
+		if got := tr.leaf(key); got != tr.nodeOf(key, level) {
 			t.Fatalf("level %d: leaf %+v", level, got)
 		}
-		tr.note(nodeOf(key, level))
+		tr.note(tr.nodeOf(key, level))
 	}
 	if got := tr.leaf(key); got.level != deepest {
 		t.Errorf("leaf %+v", got)
 	}
-	if tr.forget(); tr.leaf(key).level != 0 {
+	if tr.forget(); tr.leaf(key).level != base {
 		t.Error("splits are known after they were forgotten")
 	}
 }

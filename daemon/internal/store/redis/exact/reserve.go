@@ -57,7 +57,7 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 	defer end()
 	full := map[node]bool{}
 	got, inDoubt, err := s.Leases.Reserve(ctx, id, keys, lease, fresh, s.full.Load(), func(key bloom.Hash, level uint8) {
-		if n := nodeOf(key, level); level < deepest {
+		if n := s.tree.nodeOf(key, level); level < deepest {
 			full[n] = true
 		}
 	})

@@ -57,14 +57,14 @@ type places struct{ *Set }
 
 func (p places) Place(key bloom.Hash) forgotten.Place {
 	n := p.tree.leaf(key)
-	return forgotten.Place{Key: string(n.appendKey(nil, p.Prefix)), Member: member(key), Level: n.level}
+	return forgotten.Place{Key: string(n.appendKey(nil, p.Prefix)), Member: p.tree.member(key), Level: n.level}
 }
 
 func (p places) Moved(key bloom.Hash, from forgotten.Place) error {
 	if from.Level >= deepest {
 		return registry.Foreign(from.Key)
 	}
-	p.tree.note(nodeOf(key, from.Level))
+	p.tree.note(p.tree.nodeOf(key, from.Level))
 	return nil
 }
 

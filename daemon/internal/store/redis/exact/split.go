@@ -54,7 +54,7 @@ func (s *Set) divide(ctx context.Context, nodes map[node]bool) {
 			for i := range fan {
 				keys = append(keys, string(n.child(i).appendKey(nil, s.Prefix)))
 			}
-			cmds, sent = append(cmds, p.Eval(ctx, split, keys, 1<<(fanBits*n.level))), append(sent, n)
+			cmds, sent = append(cmds, p.Eval(ctx, split, keys, 1<<(fanBits*(n.level-s.tree.base)))), append(sent, n)
 		}
 		return nil
 	})
@@ -84,7 +84,7 @@ func (s *Set) look(ctx context.Context) {
 	kept, err := s.Servers.Setting(ctx, "appendonly")
 	for _, k := range kept {
 		if err == nil && k.Value == "no" {
-			s.Log.Warn("redis keeps nothing on disk: when it is restarted, an exact filter has only what is in the mirrors of running daemons (redis.mirror_bytes)",
+			s.Log.Warn("redis keeps nothing on disk: when it is restarted, this filter has only what is in the mirrors of running daemons (redis.mirror_bytes)",
 				"filter", s.Spec.Name, "server", k.Server, "hint", "CONFIG SET appendonly yes, and the same in redis.conf")
 		}
 	}

@@ -34,8 +34,11 @@ type node struct {
 	level uint8
 }
 
-func nodeOf(key bloom.Hash, level uint8) node {
-	return node{root: rootOf(key), path: uint16(key.Lo) & (1<<(fanBits*level) - 1), level: level}
+// nodeOf returns the node of an item at a level, from the base on.
+func (t *tree) nodeOf(key bloom.Hash, level uint8) node {
+	below := fanBits * t.base
+	path := uint16(key.Hi<<rootBits>>(64-below)) | uint16(key.Lo)&(1<<(fanBits*(level-t.base))-1)<<below
+	return node{root: rootOf(key), path: path, level: level}
 }
 
 func rootOf(key bloom.Hash) uint16 { return uint16(key.Hi >> (64 - rootBits)) }
@@ -61,19 +64,30 @@ func (n node) appendKey(dst []byte, prefix string) []byte {
 	return binary.BigEndian.AppendUint16(dst, n.path)
 }
 
-func member(key bloom.Hash) string { return strconv.FormatInt(int64(key.Lo), 10) }
+// number returns the member that an item is.
+func (t *tree) number(key bloom.Hash) int64 {
+	if t.fingerprints {
+		return int64(int32(key.Lo))
+	}
+	return int64(key.Lo)
+}
+
+func (t *tree) member(key bloom.Hash) string { return strconv.FormatInt(t.number(key), 10) }
 
 // tree has the nodes that this daemon knows to be split. Only what a server that is in sync has
 // said may be noted.
 type tree struct {
+	base         uint8 // the level from which on there are sets; above it, all nodes count as split
+	fingerprints bool  // members are Lo's low 32 bits
+
 	split [deepest]atomic.Pointer[[]atomic.Uint64] // bits by level; nil: none
 }
 
 func (n node) index() uint32 { return uint32(n.root) | uint32(n.path)<<rootBits }
 
 func (t *tree) isSplit(n node) bool {
-	if n.level >= deepest {
-		return false
+	if n.level >= deepest || n.level < t.base {
+		return n.level < t.base
 	}
 	bits := t.split[n.level].Load()
 	i := n.index()
@@ -102,9 +116,9 @@ func (t *tree) forget() {
 
 // leaf returns where an item is, as far as is known.
 func (t *tree) leaf(key bloom.Hash) node {
-	n := nodeOf(key, 0)
+	n := t.nodeOf(key, t.base)
 	for t.isSplit(n) {
-		n = nodeOf(key, n.level+1)
+		n = t.nodeOf(key, n.level+1)
 	}
 	return n
 }

@@ -35,10 +35,10 @@ func NewEntry(spec engine.Spec, b engine.Identity) (Entry, error) {
 		return e, wrong
 	}
 	switch {
-	case configs.HasBitMap(spec.Kind):
+	case e.HasBitMap():
 		h, err := engine.BitMapHeader(spec, b, false) // each bit is asked for by itself
 		return NewBitMapEntry(spec, h), err
-	case configs.Expires(spec.Kind), configs.HasHashes(spec.Kind):
+	case hasItems(spec):
 		return e, nil
 	}
 	return e, &engine.SpecError{Field: "kind", Msg: fmt.Sprintf("%q: filters of this kind are kept with store: embedded only, and not in redis", spec.Kind)}
@@ -49,8 +49,13 @@ func bitMapEntry(spec engine.Spec, h bloom.Header) Entry {
 	return Entry{Spec: spec, Seed: h.Seed, Gen: h.Generation, Born: h.Created.UnixNano(), Header: h}
 }
 
-// HasBitMap tells whether filters of this kind are bit-maps.
-func (e Entry) HasBitMap() bool { return configs.HasBitMap(e.Spec.Kind) }
+// HasBitMap tells whether the filter is a bit-map.
+func (e Entry) HasBitMap() bool { return e.Spec.HasBitMap() }
+
+// hasItems tells whether single items of a filter are kept: as keys, or as members of sets.
+func hasItems(spec engine.Spec) bool {
+	return configs.Expires(spec.Kind) || configs.HasHashes(spec.Kind) || spec.Fingerprints()
+}
 
 // Expires tells whether items of filters of this kind expire.
 func (e Entry) Expires() bool { return configs.Expires(e.Spec.Kind) }
@@ -122,7 +127,7 @@ func Decode(name, text string) (e Entry, err error) {
 	}
 	spec.Name = name
 	switch {
-	case configs.HasBitMap(spec.Kind):
+	case spec.HasBitMap():
 		raw, err := base64.StdEncoding.DecodeString(j.Header + j.Map)
 		if err != nil {
 			return e, err
@@ -136,9 +141,9 @@ func Decode(name, text string) (e Entry, err error) {
 			return e, errors.New("has a tag without a map, or a map without a tag")
 		}
 		return e, nil
-	case configs.Expires(spec.Kind), configs.HasHashes(spec.Kind):
+	case hasItems(spec):
 		seed, err := strconv.ParseUint(j.Seed, 16, 64)
 		return Entry{Spec: spec, Seed: seed, Gen: j.Generation, Born: j.Created}, err
 	}
-	return e, fmt.Errorf("kind %q is not known", spec.Kind)
+	return e, fmt.Errorf("kind %q, or its layout, is not known", spec.Kind)
 }
