@@ -1,6 +1,6 @@
-"""Makes the wheel and the source archive: ``python3 make_dist.py [FOLDER]``, else ../dist.
+"""Makes the wheel and the source archive: ``python3 make_dist.py [FOLDER [VERSION]]``, else ../dist.
 
-It needs no network, only setuptools (and wheel, before setuptools 70.1) of the
+They have the version of the sources if none is given. It needs no network, only setuptools (and wheel, before setuptools 70.1) of the
 interpreter, and makes the same bytes of the same sources.
 """
 
@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def main() -> int:
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", EPOCH))
     with tempfile.TemporaryDirectory() as folder:
         tree, made = pathlib.Path(folder, "tree"), pathlib.Path(folder, "made")
-        stage(tree, epoch)
+        stage(tree, epoch, sys.argv[2] if len(sys.argv) > 2 else "")
         env = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "PYTHONDONTWRITEBYTECODE": "1"}
         built = subprocess.run([sys.executable, "-c", BACKEND, str(made)], cwd=tree, env=env, capture_output=True, text=True, check=False)
         if built.returncode != 0:
@@ -57,11 +58,14 @@ def missing() -> str:
     return ""
 
 
-def stage(tree: pathlib.Path, epoch: int) -> None:
+def stage(tree: pathlib.Path, epoch: int, version: str) -> None:
     """Copies what is packed: setuptools leaves files beside the sources that it builds."""
     shutil.copytree(HERE / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.pyc"))
     for path in (HERE / "pyproject.toml", HERE / "README.md", HERE.parent / "LICENSE"):
         shutil.copyfile(path, tree / path.name)
+    if version:
+        init = tree / "src" / "crawlerfilter" / "__init__.py"
+        init.write_text(re.sub(r'(?m)^__version__ = .*', f'__version__ = "{version}"', init.read_text("utf-8")), "utf-8")
     for path in tree.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (epoch, epoch))

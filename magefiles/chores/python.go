@@ -32,11 +32,22 @@ func (r Repo) python(ctx context.Context, code string) string {
 
 // PythonBuild makes the wheel and the source archive of the Python client in dist.
 func (r Repo) PythonBuild(ctx context.Context) error {
+	_, err := r.PythonDist(ctx, nil, "dist")
+	return err
+}
+
+// PythonDist is PythonBuild with other variables, and with the words of make_dist.py: a folder, and perhaps a version. It
+// returns what made them: setuptools decides on bytes of a wheel.
+func (r Repo) PythonDist(ctx context.Context, env []string, words ...string) (by string, err error) {
 	interpreter := r.python(ctx, pythonBuild)
 	if interpreter == "" {
-		return fmt.Errorf("python: no interpreter has setuptools and wheel\nhint: on Debian: apt-get install python3-setuptools python3-wheel")
+		return "", fmt.Errorf("python: no interpreter has setuptools and wheel\nhint: on Debian: apt-get install python3-setuptools python3-wheel")
 	}
-	return r.run(ctx, nil, interpreter, filepath.Join("python", "make_dist.py"), "dist")
+	versions, err := exec.CommandContext(ctx, interpreter, "-c", "import setuptools, wheel, zlib; print('setuptools', setuptools.__version__, 'wheel', wheel.__version__, 'zlib', zlib.ZLIB_RUNTIME_VERSION)").Output()
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(versions)), r.run(ctx, env, interpreter, append([]string{filepath.Join("python", "make_dist.py")}, words...)...)
 }
 
 // PythonTest runs the tests of the Python client with a daemon built for them: all tests with

@@ -43,6 +43,7 @@ func (r *release) describe() error {
 		}
 	}
 	components = append(components, component{"library", "std", strings.TrimPrefix(goVersion, "go"), "pkg:golang/std@" + strings.TrimPrefix(goVersion, "go")})
+	components = append(components, component{"library", "crawlerfilter", r.number(), "pkg:pypi/crawlerfilter@" + r.number()}) // it needs nothing else
 	if err := r.writeJSON("sbom.cdx.json", map[string]any{
 		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": components,
 		"metadata": map[string]any{"timestamp": r.time, "component": component{"application", "urifilter", r.version, "pkg:golang/github.com/cr-clawer/urifilter@" + r.version}},
@@ -64,7 +65,7 @@ func (r *release) describe() error {
 				"buildType":            "https://github.com/cr-clawer/urifilter/magefiles/release",
 				"externalParameters":   map[string]any{"version": r.version, "platforms": r.platforms},
 				"resolvedDependencies": []any{map[string]any{"uri": "git+https://github.com/cr-clawer/urifilter", "digest": map[string]string{"gitCommit": r.commit}}},
-				"internalParameters":   map[string]any{"go": goVersion},
+				"internalParameters":   map[string]any{"go": goVersion, "python": r.python},
 			},
 			"runDetails": map[string]any{"builder": map[string]string{"id": "go tool mage release"}},
 		},

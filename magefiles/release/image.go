@@ -92,7 +92,7 @@ func (r *release) image(p systemd.Program, goarch string, program []byte) error 
 	if made, err = mutate.ConfigFile(made, file); err != nil {
 		return err
 	}
-	tag, err := name.NewTag(p.Name + ":" + strings.TrimPrefix(r.version, "v"))
+	tag, err := name.NewTag(p.Name + ":" + r.number())
 	if err != nil {
 		return err
 	}

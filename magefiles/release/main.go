@@ -1,6 +1,6 @@
 // Command release makes what a version is published as, from a clean commit that has its tag: programs for Linux,
-// macOS and Windows, packages for Debian and for RPM, an image for containers, the notes, and the sums of all of
-// it. The same commit gives the same bytes, whoever makes them. `go tool mage release` runs it.
+// macOS and Windows, packages for Debian and for RPM, images for containers, the wheel of the Python client, the notes, and
+// the sums of all of it. The same commit gives the same bytes, whoever makes them with the same Go and setuptools. `go tool mage release` runs it.
 package main
 
 import (
@@ -49,7 +49,11 @@ type release struct {
 	commit string
 	time   time.Time // of the commit: all that is made has it
 	dir    string
+	python string // what made the wheel
 }
+
+// number is the version as 0.9.0.
+func (r *release) number() string { return strings.TrimPrefix(r.version, "v") }
 
 // published are the programs, in the order of their packages.
 func published() []systemd.Program {
@@ -87,6 +91,11 @@ func (r *release) make(ctx context.Context, dir string) error {
 		if err := r.makeFor(ctx, goos, goarch); err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
+	}
+	fmt.Println("the wheel of the Python client")
+	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())
+	if r.python, err = r.repo.PythonDist(ctx, []string{epoch}, r.dir, r.number()); err != nil {
+		return err
 	}
 	if err := r.describe(); err != nil {
 		return err

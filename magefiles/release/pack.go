@@ -70,8 +70,7 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 	if err := r.manuals(ctx, p, goarch, program, root, add); err != nil {
 		return err
 	}
-	number := strings.TrimPrefix(r.version, "v")
-	entry, err := zipped(fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * See %s/blob/%s/CHANGELOG.md.\n\n -- %s  %s\n", p.Name, number, p.Documentation, r.version, maintainer, r.time.Format(time.RFC1123Z)))
+	entry, err := zipped(fmt.Appendf(nil, "%s (%s) stable; urgency=medium\n\n  * See %s/blob/%s/CHANGELOG.md.\n\n -- %s  %s\n", p.Name, r.number(), p.Documentation, r.version, maintainer, r.time.Format(time.RFC1123Z)))
 	if err != nil {
 		return err
 	}
@@ -104,7 +103,8 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 		}
 	}
 	for _, form := range []string{"deb", "rpm"} {
-		own := nfpm.WithDefaults(info)
+		of := *info // to prepare it leaves out what is of the other form
+		own := nfpm.WithDefaults(&of)
 		packager, err := nfpm.Get(form)
 		if err != nil {
 			return err

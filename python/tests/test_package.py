@@ -34,9 +34,15 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def make(self, name: str) -> "dict[str, bytes]":
-        self.run_python(str(ROOT / "python" / "make_dist.py"), str(self.folder / name))
+    def make(self, name: str, *version: str) -> "dict[str, bytes]":
+        self.run_python(str(ROOT / "python" / "make_dist.py"), str(self.folder / name), *version)
         return {path.name: path.read_bytes() for path in (self.folder / name).iterdir()}
+
+    def test_given_version(self) -> None:
+        made = self.make("dist", "2.0.0-rc.1")
+        self.assertIn("crawlerfilter-2.0.0rc1-py3-none-any.whl", made)
+        with zipfile.ZipFile(self.folder / "dist" / "crawlerfilter-2.0.0rc1-py3-none-any.whl") as packed:
+            self.assertIn('__version__ = "2.0.0-rc.1"', packed.read("crawlerfilter/__init__.py").decode())
 
     def test_install_and_use(self) -> None:
         version = crawlerfilter.__version__
