@@ -43,6 +43,9 @@ func newRig(t *testing.T, tokens map[string][]string) *rig {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			scopes, ok := r.tokens[secret]
+			if secret == ofHostileName {
+				return pagetest.Hostile, scopes, ok
+			}
 			return "name-of-" + secret[len(secret)-1:], scopes, ok
 		}
 	}
@@ -157,6 +160,9 @@ const (
 func scopes() map[string][]string {
 	return map[string][]string{reader: {"read"}, admin: {"admin"}, "token-of-another-o": {"other"}}
 }
+
+// ofHostileName is a token that has a script for its name.
+const ofHostileName = "token-of-hostile-name"
 
 // A browser without a session sees the form and nothing else; a session has the scopes of its token, and ends.
 func TestSessions(t *testing.T) {
@@ -297,6 +303,11 @@ func TestHostileTexts(t *testing.T) {
 	}
 	r.answer = 409
 	r.want(409, "POST", "/ui/act/"+url.PathEscape(pagetest.Hostile), "why="+q)
+
+	r = newRig(t, map[string][]string{ofHostileName: {"admin"}})
+	if text := r.want(200, "GET", "/", "", "Cookie", r.login(ofHostileName)); strings.Contains(text, "<script>alert") || !strings.Contains(text, "&lt;script&gt;alert") {
+		t.Errorf("the name of a token: %s", text)
+	}
 }
 
 func TestLanguages(t *testing.T) {
