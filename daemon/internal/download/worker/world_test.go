@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/sqlite"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/pipes"
 )
 
 // world is a store, a dispatcher, workers, and an HTTP server that plays all hosts. Connections are
@@ -26,7 +26,7 @@ import (
 type world struct {
 	t        *testing.T
 	store    *sqlite.Store
-	listener *pipes
+	listener *pipes.Listener
 	client   *http.Client
 	dispatch *dispatch.Dispatcher
 
@@ -46,7 +46,7 @@ type seen struct {
 // newWorld makes a world. It must be called in the bubble.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})},
+	w := &world{t: t, listener: pipes.Listen(),
 		hosts: map[string]*seen{}, asked: map[string]int{}, workers: map[*Worker]func(string){}}
 	var err error
 	if w.store, err = sqlite.Open(t.Context(), sqlite.Options{Dir: t.TempDir()}); err != nil {
@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	server.Listener = w.listener
 	server.Start()
-	transport := &http.Transport{DialContext: w.listener.dial, MaxIdleConnsPerHost: 10}
+	transport := &http.Transport{DialContext: w.listener.Dial, MaxIdleConnsPerHost: 10}
 	w.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	w.dispatch = dispatch.New(dispatch.Options{Store: w.store, Owner: "dispatcher", Every: time.Minute, SweepEvery: 5 * time.Second, HandedOut: w.wake})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -307,41 +307,6 @@ func (w *world) consistent(j download.Job) {
 		}
 	}
 }
-
-// pipes is a listener of pipes.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	server, client := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
 // severed is a store that no longer answers once it is cut, as for a worker that is dead or
 // behind a broken network.

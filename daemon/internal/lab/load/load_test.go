@@ -11,38 +11,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/pipes"
 )
 
 // The tests of this file run in bubbles of testing/synctest, whose clock goes on when all
 // wait: a server that takes a millisecond takes exactly that.
 
-// pipes is a server's listener whose connections are pipes of this process.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (*pipes) Addr() net.Addr { return &net.IPAddr{} }
-
-func (p *pipes) dial(context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	p.conns <- there
-	return here, nil
+// dialing is the Options.Dial of a listener.
+func dialing(l *pipes.Listener) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return l.Dial(ctx, "", "") }
 }
 
 // answer says that so many items were sent, and half of them duplicates.
@@ -56,7 +34,7 @@ const batch = 10
 // first one is that before the run.
 func against(t *testing.T, ctx context.Context, o Options, handle func(n int, w http.ResponseWriter)) *Result {
 	t.Helper()
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	p := pipes.Listen()
 	var mu sync.Mutex
 	n := -1
 	server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +50,7 @@ func against(t *testing.T, ctx context.Context, o Options, handle func(n int, w 
 		defer close(served)
 		_ = server.Serve(p)
 	}()
-	o.Dial, o.Host, o.Filter, o.Protocol, o.Sleep = p.dial, "a", "uri", JSON, sleepUntil
+	o.Dial, o.Host, o.Filter, o.Protocol, o.Sleep = dialing(p), "a", "uri", JSON, sleepUntil
 	if o.Connections == 0 {
 		o.Connections = 1
 	}
@@ -186,7 +164,7 @@ func TestDelayOfTheGeneratorIsTold(t *testing.T) {
 
 func againstLate(t *testing.T, o Options, late time.Duration) *Result {
 	t.Helper()
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	p := pipes.Listen()
 	server := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		time.Sleep(time.Millisecond)
@@ -197,7 +175,7 @@ func againstLate(t *testing.T, o Options, late time.Duration) *Result {
 		defer close(served)
 		_ = server.Serve(p)
 	}()
-	o.Dial, o.Host, o.Filter, o.Protocol, o.Connections, o.Batch, o.Timeout = p.dial, "a", "uri", JSON, 1, batch, time.Minute
+	o.Dial, o.Host, o.Filter, o.Protocol, o.Connections, o.Batch, o.Timeout = dialing(p), "a", "uri", JSON, 1, batch, time.Minute
 	o.Sleep = func(ctx context.Context, until time.Time) { sleepUntil(ctx, until.Add(late)) }
 	r, err := Run(t.Context(), o)
 	_ = server.Shutdown(context.Background()) // which waits for handlers

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Turns forwards connections to a server, one command at a time, whichever client sends it.
@@ -19,55 +21,16 @@ type Turns struct {
 
 	turn sync.Mutex
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	lose  func(command string) bool
-	seen  map[string]int
+	mu   sync.Mutex
+	lose func(command string) bool
+	seen map[string]int
 }
 
 // NewTurns starts a Turns in front of the server at the address to.
 func NewTurns(t testing.TB, to string) *Turns {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Turns{Addr: l.Addr().String(), conns: map[net.Conn]struct{}{}, seen: map[string]int{}}
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			p.conns[client] = struct{}{}
-			p.mu.Unlock()
-			work.Go(func() {
-				defer func() {
-					client.Close()
-					p.mu.Lock()
-					delete(p.conns, client)
-					p.mu.Unlock()
-				}()
-				server, err := net.Dial("tcp", to)
-				if err != nil {
-					return
-				}
-				defer server.Close()
-				p.pass(client, server)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.mu.Lock()
-		for client := range p.conns {
-			_ = client.Close()
-		}
-		p.mu.Unlock()
-		work.Wait()
-	})
+	p := &Turns{seen: map[string]int{}}
+	p.Addr = testserver.Front(t, to, p.pass)
 	return p
 }
 

@@ -12,49 +12,22 @@ import (
 type Cutter struct {
 	Addr string
 
-	mu    sync.Mutex
-	conns []net.Conn
-	left  int // bytes of answers that still pass, all connections together; -1: all
-	once  bool
-	cuts  int
+	mu   sync.Mutex
+	left int // bytes of answers that still pass, all connections together; -1: all
+	once bool
+	cuts int
 }
 
 // NewCutter returns a Cutter in front of the server at that address. It passes everything at
 // first.
 func NewCutter(t testing.TB, to string) *Cutter {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Cutter{Addr: l.Addr().String(), left: -1}
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			c.mu.Lock()
-			c.conns = append(c.conns, client, server)
-			c.mu.Unlock()
-			work.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
-			work.Go(func() { c.answers(client, server) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		c.mu.Lock()
-		for _, conn := range c.conns {
-			_ = conn.Close()
-		}
-		c.mu.Unlock()
-		work.Wait()
+	c := &Cutter{left: -1}
+	c.Addr = Front(t, to, func(client, server net.Conn) {
+		var requests sync.WaitGroup
+		requests.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
+		c.answers(client, server)
+		requests.Wait()
 	})
 	return c
 }
