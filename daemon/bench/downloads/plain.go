@@ -38,8 +38,11 @@ func Plain(args []string) error {
 		return err
 	}
 	writes := make(chan write, *concurrency)
-	written := make(chan error, 1)
-	go func() { written <- appendAll(f, writes) }()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		appendAll(f, writes)
+	}()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: *concurrency}}
 	next := make(chan string)
 	errs := make(chan error, *concurrency)
@@ -64,7 +67,8 @@ func Plain(args []string) error {
 	spent := time.Since(start)
 	close(writes)
 	close(errs)
-	err = errors.Join(<-written, f.Close())
+	<-written
+	err = f.Close()
 	for e := range errs {
 		err = errors.Join(err, e)
 	}
@@ -105,7 +109,7 @@ func fetchPage(client *http.Client, uri string, writes chan<- write) error {
 }
 
 // appendAll writes the pages that arrive, and syncs pages that arrived together only once.
-func appendAll(f *os.File, writes <-chan write) error {
+func appendAll(f *os.File, writes <-chan write) {
 	var buf bytes.Buffer
 	for first := range writes {
 		together := []write{first}
@@ -136,5 +140,4 @@ func appendAll(f *os.File, writes <-chan write) error {
 			w.done <- err
 		}
 	}
-	return nil
 }

@@ -91,7 +91,7 @@ func (c *Crawl) fetchPage(ctx context.Context, l *frontier.Lease) (frontier.Resu
 	if answer.Status < 200 || answer.Status > 299 || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent || answer.Failure() != nil {
 		return c.refused(l, answer), c.archiveOther(answer)
 	}
-	return r, c.keep(l, answer, &r)
+	return r, c.keep(answer, &r)
 }
 
 // before decides whether a redirect is followed.
@@ -176,7 +176,7 @@ func (c *Crawl) refused(l *frontier.Lease, answer *fetch.Response) frontier.Resu
 }
 
 // keep stores the page of an answer, and finds its links.
-func (c *Crawl) keep(l *frontier.Lease, answer *fetch.Response, r *frontier.Result) error {
+func (c *Crawl) keep(answer *fetch.Response, r *frontier.Result) error {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return err

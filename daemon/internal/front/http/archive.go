@@ -3,7 +3,6 @@ package http
 import (
 	"context"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -32,7 +31,7 @@ func (c *call) writeback() error {
 		return err
 	}
 	c.name = done.Filter // it may be the id
-	return c.sendJSON(http.StatusOK, describeCopy(done))
+	return c.sendJSON(describeCopy(done))
 }
 
 func (c *call) restore() error {
@@ -44,7 +43,7 @@ func (c *call) restore() error {
 		return err
 	}
 	c.name = done.Filter // it may be the id
-	return c.sendJSON(http.StatusOK, describeCopy(done))
+	return c.sendJSON(describeCopy(done))
 }
 
 // mayCopy checks the query, reads any unexpected body, and checks that there is an

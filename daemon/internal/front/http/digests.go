@@ -127,7 +127,7 @@ func (c *call) importDigests() error {
 	if err != nil {
 		return err
 	}
-	return c.sendJSON(http.StatusOK, client.DigestsResult{Total: len(digests) + expired, New: n, Expired: expired})
+	return c.sendJSON(client.DigestsResult{Total: len(digests) + expired, New: n, Expired: expired})
 }
 
 // parseDigestsHead returns what the filter of a list was made with.

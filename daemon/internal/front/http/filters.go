@@ -29,7 +29,7 @@ func (c *call) listFilters() error {
 		reason, _, _ := strings.Cut(q.Cause.Error(), "\n")
 		list.Quarantined = append(list.Quarantined, client.QuarantinedFilter{ID: q.ID, Name: q.Name, Reason: reason})
 	}
-	return c.sendJSON(http.StatusOK, list)
+	return c.sendJSON(list)
 }
 
 func (c *call) getFilter() error {
@@ -148,10 +148,10 @@ func (c *call) sendFilter(status int, f *engine.Filter) error {
 	return c.send(status, c.s.header.json, append(text, '\n'))
 }
 
-func (c *call) sendJSON(status int, v any) error {
+func (c *call) sendJSON(v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return c.send(status, c.s.header.json, append(body, '\n'))
+	return c.send(http.StatusOK, c.s.header.json, append(body, '\n'))
 }

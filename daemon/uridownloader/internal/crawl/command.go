@@ -209,7 +209,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		return errors.Join(ran, err)
 	}
 	if ran != nil {
-		return o.stopped(c, ran)
+		return o.stopped(ran)
 	}
 	if p := c.Progress(); p.Stored == 0 {
 		return empty(o.out, p)
@@ -270,7 +270,7 @@ func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.
 }
 
 // stopped is the error of a crawl that was interrupted.
-func (o *options) stopped(c *crawl.Crawl, cause error) error {
+func (o *options) stopped(cause error) error {
 	var signaled command.Signaled
 	if !errors.As(cause, &signaled) && !errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("%w\nhint: what is stored stays; when this is mended, go on with: uridownloader crawl --resume --out %s", cause, quoted(o.out))
