@@ -1,9 +1,6 @@
 package frontier
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // Entry is a URI to be fetched.
 type Entry struct {
@@ -56,49 +53,4 @@ func (h *entryHeap) top() *Entry {
 		return nil
 	}
 	return h.all[0]
-}
-
-// hostHeap orders hosts by their first entry, or by the time of their next turn.
-type hostHeap struct {
-	all    []*host
-	byTime bool
-}
-
-func (h *hostHeap) Len() int { return len(h.all) }
-func (h *hostHeap) Swap(i, j int) {
-	h.all[i], h.all[j] = h.all[j], h.all[i]
-	h.all[i].at, h.all[j].at = i, j
-}
-func (h *hostHeap) Push(x any) {
-	one := x.(*host)
-	one.at, one.in = len(h.all), h
-	h.all = append(h.all, one)
-}
-func (h *hostHeap) Less(i, j int) bool {
-	a, b := h.all[i], h.all[j]
-	if h.byTime {
-		return a.next.Before(b.next)
-	}
-	return a.head.before(b.head)
-}
-func (h *hostHeap) Pop() any {
-	last := h.all[len(h.all)-1]
-	h.all[len(h.all)-1] = nil
-	h.all = h.all[:len(h.all)-1]
-	last.in = nil
-	return last
-}
-
-func (h *hostHeap) top() *host {
-	if len(h.all) == 0 {
-		return nil
-	}
-	return h.all[0]
-}
-
-// leave removes a host from the heap that it is in.
-func (h *host) leave() {
-	if h.in != nil {
-		heap.Remove(h.in, h.at)
-	}
 }
