@@ -2,9 +2,9 @@ package master
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
@@ -58,10 +58,11 @@ func (t *taken) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // parsing takes what reading a job needs.
 func (t *taken) parsing(text []byte) error {
-	cost := jobfile.Cost(text)
+	cost, parts := jobfile.Cost(text)
 	if most := readingBytes(t.m.JobBytes); t.bytes+cost > most {
-		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: "its many small parts take about " + strconv.FormatInt(cost, 10) + " bytes of memory, and all jobs together may take " +
-			strconv.FormatInt(most, 10) + " (limits.job_bytes); URIs can come in a stream of their own"}
+		fit := float64(parts) * float64(most) / float64(t.bytes+cost)
+		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: fmt.Sprintf("its %d keys, values and items of lists would take about %d bytes of memory while they are read, and all jobs together may take %d (16 times limits.job_bytes): "+
+			"about %.0f such parts fit; split the list of URIs: send the job with a part of it, or none, and the others to POST /api/v1/jobs/NAME/uris, one a line, as many as you like", parts, cost, most, fit)}
 	}
 	return t.take(cost)
 }
