@@ -223,7 +223,8 @@ type Limits struct {
 	// BodyTimeout is how long a caller may pause within a body; a long body that keeps
 	// coming is not cut off. More than 0. Default 30s.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
-	// HeldBytes bounds the bodies in memory of all requests together; a stream counts as
+	// HeldBytes bounds the bodies in memory of all requests together, with 25 bytes for each item
+	// of a list, and 128 for each document and what is told of those near it; a stream counts as
 	// 4 MiB, and a body that grows counts twice for a moment. Calls beyond it get 503
 	// overloaded, and so do those of one token, or from one other machine, beyond three times
 	// what is then left for all others: three quarters of it, if no others call. 0, or twice

@@ -20,10 +20,11 @@ type Compared struct {
 const nearTold = 10
 
 // Near compares the documents of a call with those that a filter remembers, and remembers them
-// if the call wants that: all of them or, on an error like those of Judge, none. It returns the
+// if the call wants that: all of them or, on an error like those of Judge, none. tell is that of
+// engine.Nearness. It returns the
 // errors of Engine.Lookup and Filter.Similar, an *items.Error for what cannot be compared, and
 // the errors of Filter.Near.
-func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error) {
+func (j *Judge) Near(ctx context.Context, r *items.NearRequest, tell func(bytes int) bool) (Compared, error) {
 	f, err := j.Engine.Find(ctx, r.Filter)
 	if err != nil {
 		return Compared{}, err
@@ -32,7 +33,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest) (Compared, error
 	if err != nil {
 		return Compared{}, err
 	}
-	how := engine.Nearness{Distance: r.Distance, Limit: r.Limit, Remember: r.Remember}
+	how := engine.Nearness{Distance: r.Distance, Limit: r.Limit, Remember: r.Remember, Tell: tell}
 	if r.Distance < 0 {
 		how.Distance = set.Distance()
 	}

@@ -42,6 +42,9 @@ type Nearness struct {
 	Distance int  // up to which a document is near; from 0 to the distance of the set
 	Limit    int  // of Comparison.Near, 1 or more
 	Remember bool // otherwise the set does not change
+	// Tell takes memory for what is told of a document, in bytes, and reports whether there is any.
+	// After a false one Comparison.Near is empty, with More. Nil: there is enough.
+	Tell func(bytes int) bool
 }
 
 // Similar is a Set of documents that finds which of them are near others. It remembers each id

@@ -78,6 +78,7 @@ func (r *NearRequest) Decode(body []byte, lim NearLimits) error {
 		}
 		r.Documents[i].Text = unsafe.String(unsafe.SliceData(from[s.start:]), s.end-s.start)
 	}
+	r.texts, r.ids = nil, nil // as large as the rest
 	return nil
 }
 

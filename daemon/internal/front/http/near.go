@@ -39,13 +39,20 @@ func (c *call) near() error {
 	if err != nil {
 		return err
 	}
-	compared, err := c.s.judge.Near(c.r.Context(), &req)
+	if !c.hold(int64(len(req.Documents)) * documentHeld) {
+		return c.overloaded()
+	}
+	compared, err := c.s.judge.Near(c.r.Context(), &req, func(bytes int) bool { return c.hold(int64(bytes)) })
 	if err != nil {
 		return err
 	}
 	c.out = appendCompared(c.out[:0], compared)
 	return c.send(http.StatusOK, c.s.header.json, c.out)
 }
+
+// documentHeld is what a document takes beside the body and what is near it: its texts and its
+// fingerprint, and what was found.
+const documentHeld = 128
 
 func appendCompared(dst []byte, c batch.Compared) []byte {
 	dst = append(dst, `{"documents":[`...)

@@ -87,13 +87,17 @@ func (m *memory) Stats() engine.Stats {
 // Beyond it, a document is only reported to be near others.
 const mostTold = 32 << 20
 
+// toldHeld is what a near document takes beside its id, which is copied and written into the answer:
+// its Nearby, and the text round the id.
+const toldHeld = 64
+
 func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engine.Comparison) error {
-	told := 0
+	told, full := 0, false
 	var near []simhash.Near
 	var slots []bloom.Hash
 	for i, d := range docs {
 		q := simhash.Query{Document: simhash.Document{ID: []byte(d.ID), Fingerprint: d.Fingerprint}, Distance: how.Distance, Limit: how.Limit}
-		if told >= mostTold {
+		if full {
 			q.Limit = 0
 		}
 		var a simhash.Answer
@@ -110,13 +114,23 @@ func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engin
 			a = m.index.Near(q, near[:0])
 		}
 		found[i] = engine.Comparison{New: a.New, More: a.More}
-		if near = a.Near; len(near) > 0 {
-			found[i].Near = make([]engine.Nearby, len(near))
+		if near = a.Near; len(near) == 0 {
+			continue
 		}
+		ids := 0
+		for _, n := range near {
+			ids += len(n.ID)
+		}
+		if how.Tell != nil && !how.Tell(len(near)*toldHeld+2*ids) {
+			full, found[i].More = true, true
+			continue
+		}
+		found[i].Near = make([]engine.Nearby, len(near))
 		for j, n := range near {
 			found[i].Near[j] = engine.Nearby(n)
-			told += len(n.ID)
 		}
+		told += ids
+		full = told >= mostTold
 	}
 	return nil
 }

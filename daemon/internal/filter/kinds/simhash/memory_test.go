@@ -51,7 +51,7 @@ func (j *journal) AppendEntries(slots []bloom.Hash) { j.slots = append(j.slots, 
 
 func near(m *memory, remember bool, docs ...engine.Document) []engine.Comparison {
 	found := make([]engine.Comparison, len(docs))
-	m.Near(docs, engine.Nearness{Distance: m.Distance(), Limit: 5, Remember: remember}, found)
+	_ = m.Near(docs, engine.Nearness{Distance: m.Distance(), Limit: 5, Remember: remember}, found)
 	return found
 }
 
@@ -259,11 +259,16 @@ func TestNear(t *testing.T) {
 			t.Fatalf("a look: %+v, %d slots", found, len(j.slots)-slots)
 		}
 	}
-	m.Near([]engine.Document{other}, engine.Nearness{Distance: 3, Limit: 1}, found[:1])
+	_ = m.Near([]engine.Document{other}, engine.Nearness{Distance: 3, Limit: 1}, found[:1])
 	if !found[0].More || len(found[0].Near) != 1 || found[0].New {
 		t.Errorf("with a limit of 1: %+v", found[0])
 	}
-	m.Near([]engine.Document{other}, engine.Nearness{Distance: 1, Limit: 1}, found[:1])
+	asked := 0
+	_ = m.Near([]engine.Document{other}, engine.Nearness{Distance: 3, Limit: 2, Tell: func(bytes int) bool { asked = bytes; return false }}, found[:1])
+	if !found[0].More || found[0].Near != nil || found[0].New || asked < toldHeld {
+		t.Errorf("without memory for the answer: %+v, %d bytes were asked for", found[0], asked)
+	}
+	_ = m.Near([]engine.Document{other}, engine.Nearness{Distance: 1, Limit: 1}, found[:1])
 	if !found[0].New || found[0].More || found[0].Near != nil {
 		t.Errorf("up to a distance of 1: %+v", found[0])
 	}
@@ -282,7 +287,7 @@ func TestAnswerIsBounded(t *testing.T) {
 		docs[i] = engine.Document{ID: fmt.Sprint(i)}
 	}
 	found := make([]engine.Comparison, len(docs))
-	m.Near(docs, engine.Nearness{Distance: 3, Limit: engine.MaxNear}, found)
+	_ = m.Near(docs, engine.Nearness{Distance: 3, Limit: engine.MaxNear}, found)
 	told := 0
 	for i, f := range found {
 		if told += len(f.Near); f.New || len(f.Near) == 0 && !f.More {
