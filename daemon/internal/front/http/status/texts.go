@@ -50,7 +50,7 @@ var texts = page.Texts{
 	"note.archive":      {"The archive is out of reach, so nothing can be written back or restored.", "无法连接归档库，暂时不能归档或恢复。"},
 	"note.memory":       {"The filters use %s of limits.memory_bytes; at all of it, new items are refused.", "过滤器已使用 limits.memory_bytes 的 %s；用尽后将拒绝新条目。"},
 	"note.quarantine":   {"is in quarantine, as its data are damaged, and is not served: %s", "数据已损坏，处于隔离状态，不提供服务：%s"},
-	"note.waiting":      {"waits to be restored from the archive. %s", "等待从归档库恢复。%s"},
+	"note.waiting":      {"waits to be restored from the archive: %s", "等待从归档库恢复：%s"},
 	"note.full":         {"is full and refuses new items", "已满，拒绝新条目"},
 	"note.over":         {"is over its capacity: %s of new items are taken for seen, %s was asked for", "超出容量：%s 的新条目会被误认为已见过，要求为 %s"},
 	"note.near":         {"is at %s of its capacity; beyond it, it makes more mistakes", "已达容量的 %s；超出后误判会增多"},
