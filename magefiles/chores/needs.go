@@ -30,6 +30,7 @@ func needs() []need {
 		{"python3-redis", []string{"sh", "-c", `for p in python3 /usr/bin/python3; do "$p" -c "import redis" && exit; done; exit 1`}, "the tests of the port for Redis clients, with redis-py", false},
 		{"prometheus", []string{"promtool", "--version"}, "the tests of the alert rules and of the dashboard, on a real Prometheus", false},
 		{"bash-completion zsh fish man-db", []string{"sh", "-c", "[ -r /usr/share/bash-completion/bash_completion ] && zsh --version && fish --version && man --version"}, "the tests of completion and manual pages, in real shells", false},
+		{"rpm rpm2cpio cpio", []string{"sh", "-c", "rpm --version && command -v rpm2cpio cpio"}, "the test that packages for RPM are as those for Debian", false},
 		{"graphviz", []string{"dot", "-V"}, "the test that Graphviz reads the graph of a crawl", false},
 		{"chromium-headless-shell", []string{"sh", "-c", "command -v chromium-headless-shell"}, "the tests of downloads with a browser, and of the status pages", false},
 		{"python3", []string{"python3", "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"}, "the tests of job code in Python", false},

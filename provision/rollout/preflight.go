@@ -26,6 +26,7 @@ func (i *Instance) Preflight() []step.Step {
 		title = "preflight: program " + i.Program.Name
 	}
 	return append(step.Early(
+		step.NewProof("preflight: no package of "+i.Program.Name, i.units.Alone),
 		step.NewProof("preflight: disk for "+i.Program.Name, func(ctx context.Context, h host.Host) error {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
 				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)

@@ -43,6 +43,15 @@ func limitsPath(p systemd.Program) string {
 	return systemd.Dir + "/" + p.Service() + ".d/50-" + host.Toolkit + ".conf"
 }
 
+// Alone returns an error if the host has the program's package, whose units and settings are in the same places.
+func (u *Units) Alone(ctx context.Context, h host.Host) error {
+	out, err := h.Run(ctx, host.Command{Script: "! [ -e /usr/lib/systemd/system/" + host.Quote(u.Program.Service()) + " ] || echo there", Look: true})
+	if err == nil && out.Stdout != "" {
+		err = fmt.Errorf("%s has the package %[2]s, which has its own units and settings\nhint: apt-get remove %[2]s, on the host, makes it one of the toolkit: the data stay, and settings come from the inventory", h.Name(), u.Program.Name)
+	}
+	return err
+}
+
 // Steps returns the steps that put the units on the host.
 func (u *Units) Steps() []step.Wish { return []step.Wish{u.limits(), u.install()} }
 
@@ -104,6 +113,9 @@ type registering struct {
 
 func (r *registering) Look(ctx context.Context, h host.Host) (*step.Change, error) {
 	u := r.units
+	if err := u.Alone(ctx, h); err != nil {
+		return nil, err
+	}
 	now, err := read(ctx, h, u.Program)
 	if err != nil {
 		return nil, err
