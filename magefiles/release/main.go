@@ -92,7 +92,7 @@ func (r *release) make(ctx context.Context, dir string) error {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
 	}
-	fmt.Println("the wheel of the Python client")
+	fmt.Printf("the wheel of the Python client\n")
 	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())
 	if r.python, err = r.repo.PythonDist(ctx, []string{epoch}, r.dir, r.number()); err != nil {
 		return err
