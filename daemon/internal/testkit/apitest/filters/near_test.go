@@ -190,7 +190,7 @@ func TestNoRaceASimhashFilterHasABound(t *testing.T) {
 	mem := &apitest.MemStore{}
 	e, err := engine.Open(t.Context(), mem, engine.Settings{
 		Filters:     []engine.Spec{{ID: 7, Name: "pages", Kind: "simhash", Params: configs.Simhash{Distance: 3, FeatureHash: configs.FeatureXXH3}}},
-		FilterBytes: 12 << 20, Log: slog.New(slog.DiscardHandler),
+		FilterBytes: 8 << 20, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
