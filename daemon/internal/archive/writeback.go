@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"time"
 
@@ -313,11 +312,11 @@ func (w *writeback) count(i int, data []byte) {
 // items estimates how many items the new version has.
 func (w *writeback) items() int64 {
 	if w.header.Layers == 0 {
-		return itemsFromOnes(w.ones[0], w.header.Blocks)
+		return int64(w.header.Fill(w.ones[0]).Items)
 	}
 	all := int64(0)
 	for i := range int(w.header.Layers) {
-		all += itemsFromOnes(w.ones[i], w.header.Layer(i).Blocks)
+		all += int64(w.header.Layer(i).Fill(w.ones[i]).Items)
 	}
 	return all
 }
@@ -359,11 +358,4 @@ func (a *Archive) insertVersion(ctx context.Context, d *versionDoc) error {
 		return err
 	}
 	return explained
-}
-
-// itemsFromOnes estimates the items of a bit-map from its bits: docs/format.md, "Estimates".
-func itemsFromOnes(ones, blocks uint64) int64 {
-	all := float64(blocks) * 512
-	clear := max(1-float64(ones)/all, 1/all)
-	return int64(math.Round(math.Log(clear) / math.Log1p(-1/(64*float64(blocks)))))
 }

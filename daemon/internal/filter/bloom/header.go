@@ -14,8 +14,8 @@ import (
 const HeaderSize = 128
 
 // Versions of the format, in the header: of maps of fixed size, of maps that grow as earlier
-// versions made them, of maps that grow, and of those in which an item sets a pair of bits in each
-// word.
+// versions made them, of maps that grow, and of those in which an item sets a pair of bits, one
+// in each half of each word.
 const (
 	Version        = 1
 	VersionGrowing = 2
@@ -43,7 +43,8 @@ var ErrCorrupt = errors.New("corrupt bit-map")
 //	    40     8  seed
 //	    48     8  generation
 //	    56     8  created, nanoseconds since 1970 UTC
-//	    64     4  layout, 0: one bit in each of a block's eight words; 1, in version 4: two
+//	    64     4  layout, 0: one bit in each of a block's eight words; 1, in version 4: one in
+//	              each half of them
 //	    68     4  layers, 1 to 16; 0 in version 1
 //	    72    30  growth: for each of the layers 1 to 15 its size, in 4096ths of that
 //	              of the layer before it; 0 in version 1
@@ -61,7 +62,7 @@ type Header struct {
 	Created    time.Time
 	Layers     uint32 // how many there are; 0: the map does not grow
 	fifths     bool   // how the layers share the error rate; versions 3 and 4
-	pairs      bool   // an item sets two bits in each word, and not one; version 4
+	pairs      bool   // an item sets a bit in each half of a word, and not one in each word; version 4
 	growth     [MaxLayers - 1]uint16
 }
 

@@ -18,8 +18,8 @@ import (
 // After tenfold growth at 0.0001 that is 6.9 bytes an item instead of 5.1, on average over a growth
 // of up to a thousandfold 8.9 instead of 7.8.)
 //
-// At small rates an item sets a pair of bits in each word of its block, 16 in all: then the same rate
-// takes fewer bits. After tenfold growth at 0.0001 that is 4.2 bytes an item instead of 5.1.
+// At small rates an item sets a pair of bits in each word of its block, one in each half, 16 in all:
+// then the same rate takes fewer bits. After tenfold growth at 0.0001 that is 4.2 bytes an item instead of 5.1.
 //
 // The sizes of the layers are stored when the map is made, as shares of each other, so that no
 // later version and no other processor computes them differently.

@@ -27,10 +27,16 @@ func (h Header) probes() *probes {
 	return &fastest
 }
 
-// second is what Lo is for the first bit of an item in each word, for the second one: it is made
-// of the same 48 bits of Lo, so that these alone say where the bits of an item are. A product's upper
-// bits depend on all bits of its factors; the multiplier is 2^64 divided by the golden ratio.
-func second(lo uint64) uint64 { return (lo & loMask) * 0x9e3779b97f4a7c15 >> 16 }
+// halves has the highest of the six bits that say where a bit is in each word.
+const halves = 0x820820820820
+
+// pair makes two of Lo for an item that sets a bit in each half of each word: one that says where
+// they are in the lower halves, and one for the upper halves. Both are made of 48 bits of Lo, so
+// that these alone say where the bits of an item are. A product's upper bits depend on all bits of its
+// factors; the multiplier is 2^64 divided by the golden ratio.
+func pair(lo uint64) (lower, upper uint64) {
+	return lo &^ halves, (lo&loMask)*0x9e3779b97f4a7c15>>16 | halves
+}
 
 func addKeys(blocks []block, keys []Hash, fresh []bool) (n, set int) {
 	for i, key := range keys {
@@ -46,7 +52,8 @@ func addKeys(blocks []block, keys []Hash, fresh []bool) (n, set int) {
 func addPairs(blocks []block, keys []Hash, fresh []bool) (n, set int) {
 	for i, key := range keys {
 		b := &blocks[blockOf(key, uint64(len(blocks)))]
-		turned := b.add(key.Lo) + b.add(second(key.Lo))
+		lower, upper := pair(key.Lo)
+		turned := b.add(lower) + b.add(upper)
 		if fresh[i] = turned > 0; turned > 0 {
 			n++
 		}
@@ -64,7 +71,8 @@ func hasKeys(blocks []block, keys []Hash, fresh []bool) {
 func hasPairs(blocks []block, keys []Hash, fresh []bool) {
 	for i, key := range keys {
 		b := &blocks[blockOf(key, uint64(len(blocks)))]
-		fresh[i] = !b.has(key.Lo) || !b.has(second(key.Lo))
+		lower, upper := pair(key.Lo)
+		fresh[i] = !b.has(lower) || !b.has(upper)
 	}
 }
 
@@ -80,10 +88,10 @@ func newInAll(layers [][]block, keys []Hash, fresh []bool) {
 func newInAllPairs(layers [][]block, keys []Hash, fresh []bool) {
 	for i, key := range keys {
 		fresh[i] = true
-		also := second(key.Lo)
+		lower, upper := pair(key.Lo)
 		for _, blocks := range layers {
 			b := &blocks[blockOf(key, uint64(len(blocks)))]
-			fresh[i] = fresh[i] && !(b.has(key.Lo) && b.has(also))
+			fresh[i] = fresh[i] && !(b.has(lower) && b.has(upper))
 		}
 	}
 }
@@ -125,11 +133,12 @@ func (m *Map) Missing(keys []Hash, missing []uint16) {
 		m.mu.RLock()
 		for i, key := range keys[start:end] {
 			b := &m.blocks[blockOf(key, uint64(len(m.blocks)))]
-			words := b.missing(key.Lo)
 			if m.header.pairs {
-				words |= b.missing(second(key.Lo)) << blockWords
+				lower, upper := pair(key.Lo)
+				missing[start+i] = b.missing(lower) | b.missing(upper)<<blockWords
+			} else {
+				missing[start+i] = b.missing(key.Lo)
 			}
-			missing[start+i] = words
 		}
 		m.mu.RUnlock()
 	}
@@ -144,10 +153,13 @@ func (h Header) Place(key Hash) (stripe int, at [2 * k]uint32) {
 	const blocksPerStripe = StripeBytes / blockBytes
 	b := blockOf(key, h.Blocks)
 	base := uint32(b%blocksPerStripe) * blockBytes * 8
-	lo := key.Lo
+	lo, upper := key.Lo, uint64(0)
+	if h.pairs {
+		lo, upper = pair(key.Lo)
+	}
 	for i := range at[:h.K()] {
 		if i == k {
-			lo = second(key.Lo)
+			lo = upper
 		}
 		in := uint32(lo & (wordBits - 1))
 		at[i] = base + uint32(i%k)*wordBits + in&^7 + 7 - in&7

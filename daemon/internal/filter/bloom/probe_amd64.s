@@ -11,9 +11,13 @@ DATA shifts<>+48(SB)/8, $36
 DATA shifts<>+56(SB)/8, $42
 GLOBL shifts<>(SB), RODATA|NOPTR, $64
 
-// What second multiplies by.
+// The constants of pair: the multiplier, halves and the others.
 DATA golden<>+0(SB)/8, $0x9e3779b97f4a7c15
 GLOBL golden<>(SB), RODATA|NOPTR, $8
+DATA halves<>+0(SB)/8, $0x820820820820
+GLOBL halves<>(SB), RODATA|NOPTR, $8
+DATA lowers<>+0(SB)/8, $0xFFFF7DF7DF7DF7DF
+GLOBL lowers<>(SB), RODATA|NOPTR, $8
 
 #define CONSTANTS \
 	VMOVDQU shifts<>+0(SB), Y8; \
@@ -45,13 +49,19 @@ GLOBL golden<>(SB), RODATA|NOPTR, $8
 #define FIRST \
 	VPBROADCASTQ 8(DI), Y0
 
-// SECOND is the function of this name.
-#define SECOND \
+#define LOWER \
+	MOVQ 8(DI), AX; \
+	ANDQ lowers<>(SB), AX; \
+	VMOVQ AX, X0; \
+	VPBROADCASTQ X0, Y0
+
+#define UPPER \
 	MOVQ 8(DI), AX; \
 	SHLQ $16, AX; \
 	SHRQ $16, AX; \
 	IMULQ golden<>(SB), AX; \
 	SHRQ $16, AX; \
+	ORQ halves<>(SB), AX; \
 	VMOVQ AX, X0; \
 	VPBROADCASTQ X0, Y0
 
@@ -81,7 +91,7 @@ GLOBL golden<>(SB), RODATA|NOPTR, $8
 	VPTEST Y5, Y5
 
 #define BOTH \
-	SECOND; \
+	UPPER; \
 	MASKS(Y13, Y14); \
 	VPOR Y13, Y1, Y1; \
 	VPOR Y14, Y2, Y2
@@ -221,7 +231,7 @@ done:
 
 // func addPairsAVX2(blocks []block, keys []Hash, fresh []bool) (n, set int)
 //
-// The same twice: a second bit that is the first one is counted once.
+// The same twice, for the lower and the upper halves of the words.
 TEXT ·addPairsAVX2(SB), NOSPLIT, $0-88
 	MOVQ blocks_base+0(FP), SI
 	MOVQ blocks_len+8(FP), BX
@@ -238,11 +248,11 @@ loop:
 	BLOCK
 	VMOVDQU (DX), Y3
 	VMOVDQU 32(DX), Y4
-	FIRST
+	LOWER
 	MASKS(Y1, Y2)
 	SET
 	MOVQ AX, R13
-	SECOND
+	UPPER
 	MASKS(Y1, Y2)
 	SET
 	ANDQ R13, AX
@@ -282,7 +292,7 @@ TEXT ·hasPairsAVX2(SB), NOSPLIT, $0-72
 
 loop:
 	BLOCK
-	FIRST
+	LOWER
 	MASKS(Y1, Y2)
 	BOTH
 	MISSING
@@ -326,7 +336,7 @@ ahead:
 	JNZ  ahead
 
 masks:
-	FIRST
+	LOWER
 	MASKS(Y1, Y2)
 	BOTH
 	MOVQ (DI), R9

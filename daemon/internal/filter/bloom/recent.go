@@ -273,7 +273,7 @@ func (h Header) setBits(stripe []byte, block int, lo uint64) {
 	words := stripe[block*blockBytes : (block+1)*blockBytes]
 	also := lo
 	if h.pairs {
-		also = second(lo)
+		lo, also = pair(lo)
 	}
 	for w := range blockWords {
 		word := words[w*8 : w*8+8]

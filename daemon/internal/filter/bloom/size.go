@@ -89,10 +89,9 @@ func loadFor(errorRate float64, bits int) float64 {
 
 // expectedFPR returns the false-positive rate of a split-block filter with load items per
 // block on average: the sum over i of Poisson(i; load) times the chance that i items
-// have set all bits that another item asks for. With one bit in each of eight words that is
-// (1 - (63/64)^i)^8. (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters,
-// 2007, section 3.) With two, which are the same one time in 64, i items set 2i bits, and both of an
-// item's bits in a word are set with 1/64 (1 - (63/64)^2i) + 63/64 (1 - 2 (63/64)^2i + (62/64)^2i).
+// have set all bits that another item asks for: (1 - (63/64)^i)^8 with one bit in each of eight words,
+// (1 - (31/32)^i)^16 with one in each half of them. (Putze, Sanders, Singler: Cache-, Hash- and
+// Space-Efficient Bloom Filters, 2007, section 3.)
 func expectedFPR(load float64, bits int) float64 {
 	if load <= 0 {
 		return 0
@@ -120,51 +119,36 @@ type expectedTerm struct {
 	hit    float64 // the chance that i items have set the bits
 }
 
-var (
-	expectedTerms = termsOf(func(i float64) float64 { return 1 - math.Pow(1-1.0/wordBits, i) })
-	expectedPairs = termsOf(func(i float64) float64 {
-		one, two := math.Pow(1-1.0/wordBits, 2*i), math.Pow(1-2.0/wordBits, 2*i)
-		return (1-one)/wordBits + (1-2*one+two)*(wordBits-1)/wordBits
-	})
-)
+var expectedTerms, expectedPairs = termsOf(k), termsOf(2 * k)
 
-// termsOf returns the terms, given the chance that i items have set the bits of another one in a word.
-func termsOf(word func(i float64) float64) func() []expectedTerm {
+func termsOf(itemBits float64) func() []expectedTerm {
 	return sync.OnceValue(func() []expectedTerm {
 		most := maxLoad + 40*math.Sqrt(maxLoad) + 60
 		terms := make([]expectedTerm, 0, int(most)+1)
 		for i := 0.0; i < most; i++ {
 			lgamma, _ := math.Lgamma(i + 1)
-			terms = append(terms, expectedTerm{lgamma, math.Pow(word(i), blockWords)})
+			terms = append(terms, expectedTerm{lgamma, math.Pow(1-math.Pow(1-itemBits/(8*blockBytes), i), itemBits)})
 		}
 		return terms
 	})
 }
 
+// column is how many bits there are for each of the bits of an item.
+func (h Header) column() float64 { return float64(h.Blocks) * 8 * blockBytes / float64(h.K()) }
+
 // itemsFromFill estimates how many distinct items set this number of bits.
 func (h Header) itemsFromFill(bitsSet uint64) float64 {
-	all := float64(h.Blocks) * blockWords * wordBits
+	all := h.column() * float64(h.K())
 	clear := 1 - float64(bitsSet)/all
 	if clear <= 0 {
 		clear = 1 / all
 	}
-	return math.Log(clear) / math.Log1p(-h.setsBit())
-}
-
-// setsBit is the chance that an item sets a given bit: it has the bit's block, and one of its one
-// or two bits in the word is this one.
-func (h Header) setsBit() float64 {
-	in := 1.0 / wordBits
-	if h.pairs {
-		in = 1 - (1-in)*(1-in)
-	}
-	return in / float64(h.Blocks)
+	return math.Log(clear) / math.Log1p(-1/h.column())
 }
 
 // OnesOf returns how many bits this number of items sets on average.
 func (h Header) OnesOf(items uint64) uint64 {
-	all := float64(h.Blocks) * blockWords * wordBits
-	return uint64(-all * math.Expm1(float64(items)*math.Log1p(-h.setsBit())))
+	return uint64(-h.column() * float64(h.K()) * math.Expm1(float64(items)*math.Log1p(-1/h.column())))
 }
 
 // Expected returns the expected false-positive rate of a map with this number of items. The map

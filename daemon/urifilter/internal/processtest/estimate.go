@@ -17,17 +17,17 @@ const URICapacity = 1_500_000
 // WantEstimate fails unless a bit-map's estimate is this many items, within six standard
 // errors of linear counting and the rounding to a whole number.
 //
-// With B blocks, an item sets one of 64 B bits in each of eight columns. Two items share
-// a block with a probability of 1/B. They then have X of these bits in common, and the
-// estimate is X/8 too low: E(X²) = 8 (1/64)(63/64) + (8/64)² = 0.139. Over the n²/2 pairs
-// the variance of the estimate is 0.139/64 n²/(2B). (Bits common to three items are
+// With B blocks, an item of a new filter, which grows, sets one of 32 B bits in each of sixteen columns. Two items
+// share a block with a probability of 1/B. They then have X of these bits in common, and the
+// estimate is X/16 too low: E(X²) = 16 (1/32)(31/32) + (16/32)² = 0.734. Over the n²/2 pairs
+// the variance of the estimate is 0.734/256 n²/(2B). (Bits common to three items are
 // ignored: the tests are far below capacity.) With a random seed 2,000 items are
 // estimated as 1,999 in one run of a hundred.
 func WantEstimate(t testing.TB, got uint64, items, capacity int) {
 	t.Helper()
-	blocks := float64(bloom.BlocksFor(uint64(capacity), 1e-4, 8))
+	blocks := float64(bloom.BlocksFor(uint64(capacity), 1e-4/2, 16))
 	n := float64(items)
-	tolerance := 0.5 + 6*n*math.Sqrt(0.139/64/(2*blocks))
+	tolerance := 0.5 + 6*n*math.Sqrt(0.734/256/(2*blocks))
 	if math.Abs(float64(got)-n) > tolerance {
 		t.Errorf("estimate of %d items, want %d within %.1f", got, items, tolerance)
 	}

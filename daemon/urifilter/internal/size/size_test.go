@@ -28,7 +28,7 @@ func TestSizeOfEachKind(t *testing.T) {
 			t.Errorf("got %+v", p)
 		}
 	}
-	if b := plans[0].Bits; b == nil || b.K != 8 || b.Capacity != 150_000 || b.Layers != 1 || b.FalsePositives > 1e-4 {
+	if b := plans[0].Bits; b == nil || b.K != 16 || b.Capacity != 150_000 || b.Layers != 1 || b.FalsePositives > 1e-4 {
 		t.Errorf("bit-map: got %+v", b)
 	}
 	code, out, _ = ask(t, "--items", "1G", "--start=false", "--kind", "bloom,exact,timing", "--mirror-bytes", "2GiB", "--json")
