@@ -27,19 +27,29 @@ func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool
 func (e *Engine) CreateWith(ctx context.Context, spec Spec, seed uint64) (f *Filter, created bool, err error) {
 	b := newIdentity(1)
 	b.Seed = seed
+	return e.createWith(ctx, spec, b)
+}
+
+func (e *Engine) createWith(ctx context.Context, spec Spec, b Identity) (f *Filter, created bool, err error) {
 	f, created, err = e.create(ctx, spec, b)
-	if err == nil && f.Seed() != seed {
+	if err == nil && f.Seed() != b.Seed {
 		return nil, false, &UnlikeError{Filter: f.Name, Reason: otherSeed}
 	}
 	return f, created, err
 }
 
-// CreateLike is CreateWith the seed of another filter, which must be of the same kind.
+// CreateLike is CreateWith the seed, and the format, of another filter, which must be of the same kind.
 func (e *Engine) CreateLike(ctx context.Context, spec Spec, like *Filter) (f *Filter, created bool, err error) {
 	if err := like.sameItems(spec, like.Seed()); err != nil {
 		return nil, false, err
 	}
-	return e.CreateWith(ctx, spec, like.Seed())
+	b := newIdentity(1)
+	b.Seed = like.Seed()
+	if bits, ok := like.Set.(BitMap); ok {
+		h := bits.Header()
+		b.Format = &h
+	}
+	return e.createWith(ctx, spec, b)
 }
 
 func (e *Engine) create(ctx context.Context, spec Spec, b Identity) (f *Filter, created bool, err error) {
@@ -272,7 +282,7 @@ func (e *Engine) leaveTombstone(ctx context.Context, f *Filter) error {
 	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
 		return nil // another bit-map: dropping this one gets that one restored
 	}
-	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1), true)
+	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1), have.K() > 8)
 	if err != nil {
 		return err
 	}

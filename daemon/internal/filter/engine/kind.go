@@ -80,7 +80,10 @@ func (f *Filter) Forgetful() (Forgetful, error) {
 // BitMapHeader describes the empty bit-map of a new filter. One that grows may have pairs of bits if
 // mayPair: see [bloom.NewGrowingHeader].
 func BitMapHeader(spec Spec, b Identity, mayPair bool) (h bloom.Header, err error) {
-	if bound := spec.Bound(); bound.Grows() {
+	if bound := spec.Bound(); b.Format != nil && b.Format.Capacity == bound.Items && b.Format.ErrorRate == bound.ErrorRate && b.Format.Layers > 0 == bound.Grows() {
+		h = *b.Format
+		h.Layers, h.Seed, h.Created = min(h.Layers, 1), b.Seed, b.Created.UTC().Truncate(0)
+	} else if bound.Grows() {
 		h, err = bloom.NewGrowingHeader(bound.Items, bound.ErrorRate, mayPair, b.Seed, b.Created)
 	} else {
 		h, err = bloom.NewHeader(bound.Items, bound.ErrorRate, b.Seed, b.Created)

@@ -202,11 +202,12 @@ func (f *Filter) mergeBits(ctx context.Context, from BitMap) error {
 	}
 	have, more := into.Header(), from.Header()
 	have.Generation = more.Generation // of two filters: both are what they are now
-	if have.Version() != more.Version() {
-		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("is a bit-map of format %d, the other one of format %d; one that is made like the other by the same version of urifilter, in the same store, can be merged with it",
+	grow := have.Layers > 0
+	if grow && more.Layers > 0 && have.Version() != more.Version() {
+		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("is a bit-map of format %d, the other one of format %d; one that is made like the other can be merged with it",
 			have.Version(), more.Version())}
 	}
-	if !have.SameBits(more) || have.Layers > 0 != (more.Layers > 0) {
+	if !have.SameBits(more) || grow != (more.Layers > 0) {
 		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("is a bit-map for %d items at an error rate of %g, the other for %d at %g; they must be made for the same, and both grow or both not",
 			have.Capacity, have.ErrorRate, more.Capacity, more.ErrorRate)}
 	}

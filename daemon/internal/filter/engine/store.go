@@ -33,6 +33,9 @@ type Identity struct {
 	Seed       uint64 // the secret used to hash items
 	Generation uint64 // grows when a filter is re-created under its name
 	Created    time.Time
+	// Format, if not nil, is that of a bit-map of the same capacity and error rate that the new one
+	// can be merged with.
+	Format *bloom.Header
 }
 
 // Stats is the present state of a filter.
