@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -118,6 +119,10 @@ func (x *Index) MemoryFor(n, idBytes int) uint64 {
 		return bytes
 	}
 	x.mu.RLock()
+	if len(x.texts.chunks)+1+(idBytes+n*(textsHead+unit))/(textsChunk/2) >= mostChunks {
+		x.mu.RUnlock()
+		return math.MaxUint64 // more than ids have addresses
+	}
 	free := 0
 	for _, r := range x.all.regions {
 		if r == nil {
