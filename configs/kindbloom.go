@@ -24,7 +24,8 @@ type Bloom struct {
 	ErrorRate float64 `yaml:"error_rate"`
 	// OnFull is what happens over capacity: grow (take more memory, so that the error rate
 	// holds for any number of items), warn (go on, with more false positives, reported in log
-	// and metrics) or reject (refuse new batches). "": grow.
+	// and metrics) or reject (refuse new batches). "": grow. (With a layout of fingerprints the rate
+	// grows with the items, from far below.)
 	OnFull string `yaml:"on_full"`
 	// Layout is what stands for an item: "" for the bits of a bit-map, or fingerprints for a number
 	// of 32 bits in Redis.
@@ -34,6 +35,9 @@ type Bloom struct {
 
 // layoutFingerprints is the layout of filters that keep a fingerprint of each item.
 const layoutFingerprints = "fingerprints"
+
+// mostPrints is how many fingerprints can be told apart: 32 bits in each of 2^22 sets.
+const mostPrints = 1 << 54
 
 // Fingerprints tells whether a filter of the kind bloom keeps a fingerprint of each item, and has no bit-map.
 func (f Filter) Fingerprints() bool {
@@ -119,6 +123,8 @@ func (b Bloom) Faults() []Fault {
 		all = append(all, Fault{"layout", fmt.Sprintf("%q: want fingerprints, or nothing for a bit-map", b.Layout)})
 	case b.OnFull != grow:
 		all = append(all, Fault{"on_full", fmt.Sprintf("%q: want grow with layout: fingerprints, which has no bits that fill up", b.OnFull)})
+	case float64(b.Capacity) > b.ErrorRate*mostPrints:
+		all = append(all, Fault{"capacity", fmt.Sprintf("%d: want %.0f at most with layout: fingerprints and an error rate of %v; the layout that is left out has no such bound", b.Capacity, b.ErrorRate*mostPrints, b.ErrorRate)})
 	}
 	return append(all, b.Canonical.faults()...)
 }

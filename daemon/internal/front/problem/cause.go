@@ -82,7 +82,11 @@ func Of(err error) *Error {
 		}
 		return &Error{Code: codes[expire.Reason], Detail: expire.Msg}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrNoBitMap):
-		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
+		detail := kind.Error()
+		if kind.Kind == "bloom" {
+			detail = "filter " + kind.Filter + ": has layout: fingerprints and so no bit-map; there is no archive of it"
+		}
+		return &Error{Code: BitMapNotSupported, Detail: detail}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrForgetsNone):
 		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them); " +
 			kind.Others() + " can, and any filter can be cleared as a whole"}

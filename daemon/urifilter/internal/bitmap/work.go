@@ -172,7 +172,11 @@ func (w *work) namesOr(names []string, what string) ([]string, error) {
 		if f.HasBitMap() {
 			names = append(names, f.Name)
 		} else if !w.flags.quiet {
-			fmt.Fprintf(w.err, "%s: left out, it has no bit-map\n", f.Name)
+			what := "of the kind " + f.Kind
+			if f.Kind == "bloom" {
+				what = "with layout: fingerprints"
+			}
+			fmt.Fprintf(w.err, "%s: left out, filters %s have no bit-map\n", f.Name, what)
 		}
 	}
 	w.skip = map[string]error{}

@@ -8,7 +8,7 @@ import (
 
 // Fingerprints is a filter of the kind bloom with layout: fingerprints. It is a Set whose members
 // are numbers of 32 bits, and whose sets are as many from the start as its capacity wants; up to
-// that, none is split. Its items can be neither forgotten nor reserved, as those of any bloom filter.
+// that, few are split. Its items can be neither forgotten nor reserved, as those of any bloom filter.
 //
 // The first 12 bits of Hi and two more for each level of the base determine the set, and the low 32
 // bits of Lo the member. A new item is taken for seen if another one with the same bits is there. Below
@@ -26,8 +26,8 @@ type set interface {
 	engine.Weighed
 }
 
-// atCapacity is how many members a set may have at the capacity: the larger ones of so many have
-// fewer than from which on they are split.
+// atCapacity is how many members a set may have at the capacity: then a few of thousands have as many as
+// those from which on they are split.
 const atCapacity = encodedMost * 5 / 8
 
 // largestBase is the level of 4 million sets: a capacity beyond 1.3e9 is reached by splits, so that
