@@ -19,8 +19,14 @@ type Watching struct {
 	Once, JSON, Terminal bool
 }
 
-// Flags adds --json, --interval and --once.
+// Flags adds --json, --interval and --once, which are judged before anything is done.
 func (w *Watching) Flags(cmd *cobra.Command) {
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if w.Interval < 0 || w.Interval == 0 && !w.Once {
+			return UsageError{fmt.Errorf("--interval %s: want more than 0, or 0 with --once", w.Interval)}
+		}
+		return nil
+	}
 	JSONFlag(cmd, &w.JSON)
 	cmd.Flags().DurationVar(&w.Interval, "interval", 2*time.Second, "`time` between two polls")
 	cmd.Flags().BoolVar(&w.Once, "once", false, "print one table and exit")
@@ -29,9 +35,6 @@ func (w *Watching) Flags(cmd *cobra.Command) {
 // Watch polls until ctx ends, which is the normal end, or only once. It shows a program that no
 // longer answers as such.
 func Watch[T any](ctx context.Context, out io.Writer, w Watching, poll func(context.Context) (T, error), write func(T, io.Writer) error) error {
-	if w.Interval < 0 || w.Interval == 0 && !w.Once {
-		return UsageError{fmt.Errorf("--interval %s: want more than 0, or 0 with --once", w.Interval)}
-	}
 	show := func(value T) error {
 		if w.JSON {
 			return json.NewEncoder(out).Encode(value)

@@ -36,15 +36,18 @@ func forgetting(use, verb string, do func(cmd *cobra.Command, daemon *client.Cli
 	cmd := conn.Calling(&cobra.Command{
 		Use:  use,
 		Args: cobra.ExactArgs(1),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			name := args[0]
+			switch {
+			case confirm != "" && confirm != name:
+				return command.UsageError{Err: fmt.Errorf("%s %s: --confirm names another filter, %q", verb, name, confirm)}
+			case confirm == "" && !yes:
+				return command.UsageError{Err: fmt.Errorf("%s %s: all its items would be forgotten%sadd --confirm %s if that is meant", verb, name, command.HintMark, name)}
+			}
+			return nil
+		},
 	}, func(cmd *cobra.Command, daemon *client.Client, args []string) error {
-		name := args[0]
-		switch {
-		case confirm != "" && confirm != name:
-			return command.UsageError{Err: fmt.Errorf("%s %s: --confirm names another filter, %q", verb, name, confirm)}
-		case confirm == "" && !yes:
-			return command.UsageError{Err: fmt.Errorf("%s %s: all its items would be forgotten%sadd --confirm %s if that is meant", verb, name, command.HintMark, name)}
-		}
-		return do(cmd, daemon, name)
+		return do(cmd, daemon, args[0])
 	})
 	cmd.Flags().StringVar(&confirm, "confirm", "", "repeat the `name` of the filter to confirm")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for --confirm")
