@@ -43,7 +43,7 @@ func (r *release) describe() error {
 		}
 	}
 	components = append(components, component{"library", "std", strings.TrimPrefix(goVersion, "go"), "pkg:golang/std@" + strings.TrimPrefix(goVersion, "go")})
-	components = append(components, component{"library", "crawlerfilter", r.number(), "pkg:pypi/crawlerfilter@" + r.number()}) // it needs nothing else
+	components = append(components, component{"library", "crawlerfilter", r.pep440(), "pkg:pypi/crawlerfilter@" + r.pep440()}) // it needs nothing else
 	if err := r.writeJSON("sbom.cdx.json", map[string]any{
 		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": components,
 		"metadata": map[string]any{"timestamp": r.time, "component": component{"application", "urifilter", r.version, "pkg:golang/github.com/cr-clawer/urifilter@" + r.version}},

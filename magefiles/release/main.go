@@ -68,8 +68,13 @@ func listens(p systemd.Program) string {
 	return configs.Default().Listen
 }
 
-// semver is that of a tag, without metadata of the build.
-var semver = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+// semver is that of a tag, without metadata of the build. Pre-releases are those that Python's versions have, too.
+var semver = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-(alpha|beta|rc)\.(0|[1-9]\d*))?$`)
+
+// pep440 is the version as Python writes it: 0.9.0rc1.
+func (r *release) pep440() string {
+	return strings.NewReplacer("-alpha.", "a", "-beta.", "b", "-rc.", "rc").Replace(r.number())
+}
 
 func (r *release) make(ctx context.Context, dir string) error {
 	notes, err := r.check(ctx)
@@ -94,7 +99,7 @@ func (r *release) make(ctx context.Context, dir string) error {
 	}
 	fmt.Printf("the wheel of the Python client\n")
 	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())
-	if r.python, err = r.repo.PythonDist(ctx, []string{epoch}, r.dir, r.number()); err != nil {
+	if r.python, err = r.repo.PythonDist(ctx, []string{epoch}, r.dir, r.pep440()); err != nil {
 		return err
 	}
 	if err := r.describe(); err != nil {
@@ -106,7 +111,7 @@ func (r *release) make(ctx context.Context, dir string) error {
 // check returns the notes of a version that can be released.
 func (r *release) check(ctx context.Context) (notes []byte, err error) {
 	if !semver.MatchString(r.version) {
-		return nil, fmt.Errorf("version %q: want one such as v0.9.0 (semver.org)\nhint: go tool mage release -version=v0.9.0", r.version)
+		return nil, fmt.Errorf("version %q: want one such as v0.9.0 or v0.9.0-rc.1 (semver.org; alpha, beta or rc)\nhint: go tool mage release -version=v0.9.0", r.version)
 	}
 	if changed, err := git(ctx, "status", "--porcelain"); err != nil || changed != "" {
 		return nil, errors.Join(fmt.Errorf("the working tree has changes, or files that git does not know: a build counts them\nhint: commit them, or `git stash -u`; a key belongs elsewhere"), err)
