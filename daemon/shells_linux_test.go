@@ -95,6 +95,8 @@ func TestCompletionInShells(t *testing.T) {
 		}
 		running(t, binary, "serve", "--listen", addr, "--data-dir", filepath.Join(dir, program+"-data"))
 	}
+	// Otherwise fish reads all manual pages of the machine behind the scenes.
+	write(".local/share/fish/generated_completions/none", "")
 	write("uris.txt", "http://127.0.0.1:9/\n")
 	write("job.yaml", "name: news\nuris: uris.txt\n")
 	for _, command := range []string{"urifilter filters list", "uridownloader job add job.yaml"} { // when they are there
