@@ -65,7 +65,7 @@ type gauge struct {
 // Top shows what the daemons do, in a table that is drawn anew after each interval until ctx ends; or, if once
 // is set, as JSON, or where nobody looks at a terminal, once with the rates of one interval.
 func (t *Toolkit) Top(ctx context.Context, interval time.Duration, once bool) error {
-	if interval < 100*time.Millisecond || t.program.Counts == nil {
+	if interval < 100*time.Millisecond {
 		return fleet.Usage(fmt.Errorf("-interval=%s: want 100ms or more", interval))
 	}
 	hosts, err := t.daemonHosts()

@@ -99,7 +99,11 @@ func (c *Health) prove(ctx context.Context, h host.Host) error {
 
 // Ready asks the daemon once whether it is ready, and returns "yes" or the reason why not.
 func (c *Health) Ready(ctx context.Context, h host.Host) string {
-	d, err := c.Caller(ctx, h)
+	settings, err := c.Settings(ctx, h)
+	if err != nil {
+		return err.Error()
+	}
+	d, err := dial(h, settings.URL, "") // everybody may ask
 	if err != nil {
 		return err.Error()
 	}

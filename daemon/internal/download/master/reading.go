@@ -61,7 +61,7 @@ func (t *taken) parsing(text []byte) error {
 	cost, parts := jobfile.Cost(text)
 	if most := readingBytes(t.m.JobBytes); t.bytes+cost > most {
 		fit := float64(parts) * float64(most) / float64(t.bytes+cost)
-		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: fmt.Sprintf("its %d keys, values and items of lists would take about %d bytes of memory while they are read, and all jobs together may take %d (16 times limits.job_bytes): "+
+		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: fmt.Sprintf("its %d keys, values and items of lists would take about %d bytes of memory while they are read, and all jobs together may take %d (16 times limits.job_bytes, and at least 64 MiB): "+
 			"about %.0f such parts fit; split the list of URIs: send the job with a part of it, or none, and the others to POST /api/v1/jobs/NAME/uris, one a line, as many as you like", parts, cost, most, fit)}
 	}
 	return t.take(cost)

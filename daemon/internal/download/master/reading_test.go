@@ -16,7 +16,7 @@ func TestMemoryOfJobs(t *testing.T) {
 	const good, small = `{"name":"a","uris":["http://h.example/1"]}`, "name: a\nuris: ["
 	many := small + strings.Repeat("a,", 400_000) + "]"
 	for _, path := range []string{"/api/v1/check", "/api/v1/jobs"} {
-		r.want(413, "its 400024 keys, values and items of lists would take about 102406048 bytes of memory while they are read, and all jobs together may take 67108864 (16 times limits.job_bytes): about 259981 ", "POST", path, many)
+		r.want(413, "its 400024 keys, values and items of lists would take about 102406048 bytes of memory while they are read, and all jobs together may take 67108864 (16 times limits.job_bytes, and at least 64 MiB): about 259981 ", "POST", path, many)
 		r.want(413, "split the list of URIs: send the job with a part of it, or none, and the others to POST /api/v1/jobs/NAME/uris", "POST", path, many)
 		r.want(413, "limits.job_bytes", "POST", path, strings.Repeat("#", 2<<20))
 		r.want(422, "uris[0]", "POST", path, small+strings.Repeat("a,", 1000)+"]")

@@ -42,7 +42,7 @@ func (s *Store) noticed(err error) error {
 	return damage
 }
 
-// eachRow is the function of that name, and notices damage.
+// eachRow is [sqlitefile.EachRow], and notices damage.
 func (s *Store) eachRow(rows *sql.Rows, each func(*sql.Rows) error) error {
 	return s.noticed(sqlitefile.EachRow(rows, each))
 }
