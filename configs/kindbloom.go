@@ -45,6 +45,14 @@ func (f Filter) Fingerprints() bool {
 	return ok && b.Layout == layoutFingerprints
 }
 
+// KindAndLayout names the kind, and the layout if the filter has one.
+func (f Filter) KindAndLayout() string {
+	if f.Fingerprints() {
+		return f.Kind + " with layout: " + layoutFingerprints
+	}
+	return f.Kind
+}
+
 // HasBitMap tells whether the filter has a bit-map, which the archive keeps.
 func (f Filter) HasBitMap() bool {
 	kind, _ := KindOf(f.Kind)

@@ -108,7 +108,7 @@ func TestCompletionInShells(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if time.Now().After(end) || !strings.Contains(string(out), "is it running?") {
+			if time.Now().After(end) || !strings.Contains(string(out), "connection refused") {
 				t.Fatalf("%s: %v\n%s", command, err, out)
 			}
 		}

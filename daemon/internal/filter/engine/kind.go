@@ -64,7 +64,7 @@ var (
 func As[C any](spec Spec, set Set, lacks error) (C, error) {
 	can, ok := set.(C)
 	if !ok {
-		return can, &KindError{Filter: spec.Name, Kind: spec.Kind, Lacks: lacks}
+		return can, &KindError{Filter: spec.Name, Kind: spec.KindAndLayout(), Lacks: lacks}
 	}
 	return can, nil
 }

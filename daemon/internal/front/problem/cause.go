@@ -82,11 +82,7 @@ func Of(err error) *Error {
 		}
 		return &Error{Code: codes[expire.Reason], Detail: expire.Msg}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrNoBitMap):
-		detail := kind.Error()
-		if kind.Kind == "bloom" {
-			detail = "filter " + kind.Filter + ": has layout: fingerprints and so no bit-map; there is no archive of it"
-		}
-		return &Error{Code: BitMapNotSupported, Detail: detail}
+		return &Error{Code: BitMapNotSupported, Detail: kind.Error()}
 	case errors.As(err, &kind) && errors.Is(kind, engine.ErrForgetsNone):
 		return &Error{Code: ForgetNotSupported, Detail: kind.Error() + " (a bit of a bit-map may stand for many of them); " +
 			kind.Others() + " can, and any filter can be cleared as a whole"}

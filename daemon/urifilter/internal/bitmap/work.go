@@ -173,8 +173,8 @@ func (w *work) namesOr(names []string, what string) ([]string, error) {
 			names = append(names, f.Name)
 		} else if !w.flags.quiet {
 			what := "of the kind " + f.Kind
-			if f.Kind == "bloom" {
-				what = "with layout: fingerprints"
+			if f.Layout != "" {
+				what = "with layout: " + f.Layout
 			}
 			fmt.Fprintf(w.err, "%s: left out, filters %s have no bit-map\n", f.Name, what)
 		}
