@@ -75,7 +75,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	case len(a.held) > 0:
 		return a.writeBehind(p)
 	case a.holding && len(p) <= headBytes:
-		a.holding, a.to = false, wrap.Bare(c.NetConn())
+		a.holding, a.to = false, c.NetConn()
 		a.held = append(a.held, p...)
 		return len(p), nil
 	}

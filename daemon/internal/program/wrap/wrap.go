@@ -17,21 +17,6 @@ type Conn struct{ net.Conn }
 // NetConn returns the connection inside.
 func (c Conn) NetConn() net.Conn { return c.Conn }
 
-// inside is NetConn of wraps alone: TLS has that one, too.
-func (c Conn) inside() net.Conn { return c.Conn }
-
-// Bare returns the connection inside all wraps that c consists of. Package net writes several buffers in
-// one call to its own connections only. Wraps that change what is written must not be inside c.
-func Bare(c net.Conn) net.Conn {
-	for {
-		over, ok := c.(interface{ inside() net.Conn })
-		if !ok {
-			return c
-		}
-		c = over.inside()
-	}
-}
-
 // ReadFrom lets the system send a file without copying it to this process.
 func (c Conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
