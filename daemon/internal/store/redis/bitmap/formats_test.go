@@ -3,7 +3,6 @@ package bitmap_test
 import (
 	"context"
 	"encoding/hex"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
@@ -57,15 +55,11 @@ func TestFormatsSideBySide(t *testing.T) {
 	}
 	const batch = 5000
 	for round := range 3 { // of another daemon each: the first has whole mirrors, the last one begins
-		c := redisstore.Config{Options: servers.Options{Addrs: []string{addr}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Dir: t.TempDir()}
-		if round == 1 {
-			smallMirror(&c)
-		}
-		store, err := redisstore.Open(ctx, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = store.Close() })
+		store := connected(t, addr, func(c *redisstore.Config) {
+			if round == 1 {
+				smallMirror(c)
+			}
+		})
 		sets, err := store.Load(ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -22,21 +22,27 @@ import (
 // first three take 6000 items however their bits fall, and the fourth many more.
 var growing = engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 700, ErrorRate: 1e-6, OnFull: "grow"}}
 
-// opened is a daemon's store with the filter growing, made if missing.
-func opened(t *testing.T, addr string, prepare ...func(*redisstore.Config)) (*redisstore.Store, engine.Layered) {
+// connected is a daemon's store that has loaded nothing.
+func connected(t *testing.T, addr string, prepare ...func(*redisstore.Config)) *redisstore.Store {
 	t.Helper()
-	ctx := context.Background()
 	c := redisstore.Config{
 		Options: servers.Options{Addrs: []string{addr}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Dir: t.TempDir(),
 	}
 	for _, f := range prepare {
 		f(&c)
 	}
-	store, err := redisstore.Open(ctx, c)
+	store, err := redisstore.Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// opened is a daemon's store with the filter growing, made if missing.
+func opened(t *testing.T, addr string, prepare ...func(*redisstore.Config)) (*redisstore.Store, engine.Layered) {
+	t.Helper()
+	store := connected(t, addr, prepare...)
 	return store, loaded(t, store)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 )
@@ -171,5 +172,20 @@ func testNodes(t *testing.T, base uint8) {
 	}
 	if tr.forget(); tr.leaf(key).level != base {
 		t.Error("splits are known after they were forgotten")
+	}
+}
+
+// Settings know how many fingerprints the largest base can tell apart, and refuse capacities at which
+// more than the error rate of them would be equal.
+func TestCapacityOfFingerprints(t *testing.T) {
+	const most = roots << (fanBits * largestBase) << 32
+	for _, c := range []struct {
+		capacity uint64
+		refused  bool
+	}{{1e6, false}, {most / 1_000_000, false}, {most/1_000_000 + 1_000_000, true}} {
+		faults := configs.Bloom{Capacity: c.capacity, ErrorRate: 1e-6, OnFull: "grow", Layout: "fingerprints"}.Faults()
+		if got := len(faults) == 1 && faults[0].Key == "capacity"; got != c.refused {
+			t.Errorf("capacity %d: %v", c.capacity, faults)
+		}
 	}
 }
