@@ -8,6 +8,7 @@ import (
 
 	bitsbloom "github.com/bits-and-blooms/bloom/v3"
 	"github.com/greatroar/blobloom"
+	"github.com/jcalabro/gloom"
 	"github.com/zeebo/xxh3"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
@@ -69,6 +70,7 @@ func inProcess(s settings) error {
 	peers := []peer{
 		{"urifilter, one core", oursOneCore},
 		{"urifilter, two cores, wall", nil},
+		{"jcalabro/gloom", gloomFilter},
 		{"greatroar/blobloom + xxh3", blob},
 		{"bits-and-blooms/bloom", bitsAndBlooms},
 	}
@@ -221,6 +223,18 @@ func blob(capacity uint64) (func(*items), func(), error) {
 			h := xxh3.Hash(text)
 			if !f.Has(h) {
 				f.Add(h)
+			}
+		}
+	}, func() {}, nil
+}
+
+// gloomFilter asks before it adds, as gloom has no call that does both.
+func gloomFilter(capacity uint64) (func(*items), func(), error) {
+	f := gloom.New(capacity, errorRate)
+	return func(it *items) {
+		for _, text := range it.text {
+			if !f.Test(text) {
+				f.Add(text)
 			}
 		}
 	}, func() {}, nil
