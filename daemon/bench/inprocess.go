@@ -115,19 +115,24 @@ func oneCore(s settings, name string, capacity uint64, mk func(uint64) (func(*it
 		it.fill()
 		add(it)
 	}
+	return timed(s, name, measureBatches, it, add), nil
+}
+
+// timed returns the median of runs of so many batches each.
+func timed(s settings, name string, batches int, it *items, add func(*items)) float64 {
 	var all []float64
 	for range s.runs {
 		var spent time.Duration
-		for range measureBatches {
+		for range batches {
 			it.fill()
 			start := time.Now()
 			add(it)
 			spent += time.Since(start)
 		}
-		all = append(all, float64(spent.Nanoseconds())/(measureBatches*batch))
+		all = append(all, float64(spent.Nanoseconds())/float64(batches*batch))
 		s.out.Run(name, report.Nanos("op", all[len(all)-1]))
 	}
-	return report.Median(all), nil
+	return report.Median(all)
 }
 
 func newMap(capacity uint64) (*bloom.Map, error) {

@@ -89,9 +89,9 @@ func (s sample) memory(clock timing.Clock) (m kind.Memory, add func(keys []bloom
 	return m, add, nil
 }
 
-// fill adds new items, half of each batch, until there are about live of them, and returns a
+// fill adds new items, half of each batch, until there are about live of them, and returns them and a
 // function that hashes and adds a batch.
-func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) func(*items) {
+func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) (*items, func(*items)) {
 	keys, fresh := make([]bloom.Hash, batch), make([]bool, batch)
 	one := func(it *items) {
 		for i, text := range it.text {
@@ -106,39 +106,34 @@ func fill(live uint64, add func(keys []bloom.Hash, fresh []bool) (int, error)) f
 		it.fill()
 		one(it)
 	}
-	return one
+	return it, one
 }
 
 // kindsInProcess measures a test-and-set of a 66-byte URL, hashing included, half of the
-// items duplicates, at different numbers of live items, and the memory that an item takes.
+// items duplicates, up to different numbers of live items, and the memory that an item then takes.
 func kindsInProcess(s settings) error {
 	t := report.Table{{"kind", "items", "a test-and-set", "of bloom", "bytes an item"}}
 	for _, live := range []uint64{2_000_000, 20_000_000} {
 		var bloomTook float64
 		for _, k := range samples(live) {
-			var bytes float64
-			took, err := oneCore(s, fmt.Sprintf("Kind/kind=%s/items=%d", k.name(), live), live, func(uint64) (func(*items), func(), error) {
-				m, add, err := k.memory(timing.SystemClock())
-				if err != nil {
-					return nil, nil, err
-				}
-				one := fill(live-warmBatches*batch/2, add)
-				return one, func() {
-					n := m.Stats().Items
-					grown := false
-					if grows, ok := m.(kind.Layered); ok {
-						grown = len(grows.Layers()) > 1
-					}
-					if bound := k.spec().Bound().Items; bound > 0 && !grown {
-						n = bound // items below or past it take no more
-					}
-					bytes = float64(m.Bytes()) / float64(n)
-					_ = m.Free()
-				}, nil
-			})
+			m, add, err := k.memory(timing.SystemClock())
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name(), err)
 			}
+			// In the end all are there: what is measured is at most the second half of them.
+			batches := min(measureBatches, int(live)/batch/s.runs)
+			it, one := fill(live-uint64(s.runs*batches*batch/2), add)
+			took := timed(s, fmt.Sprintf("Kind/kind=%s/items=%d", k.name(), live), batches, it, one)
+			n := m.Stats().Items
+			grown := false
+			if grows, ok := m.(kind.Layered); ok {
+				grown = len(grows.Layers()) > 1
+			}
+			if bound := k.spec().Bound().Items; bound > 0 && !grown {
+				n = bound // items below or past it take no more
+			}
+			bytes := float64(m.Bytes()) / float64(n)
+			_ = m.Free()
 			if bloomTook == 0 {
 				bloomTook = took
 			}

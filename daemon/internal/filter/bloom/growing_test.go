@@ -261,10 +261,10 @@ func TestGrowingHeader(t *testing.T) {
 		l := h.Layer(i)
 		want := uint64(10_000_000)
 		switch {
-		case i > smallSteps:
+		case i > 10 && l.Capacity > total*3/4:
 			want = total
 		case i > 0:
-			want = total / 2
+			want = total * smallStep / 100
 		}
 		if math.Abs(float64(l.Capacity)/float64(want)-1) > 0.02 {
 			t.Errorf("layer %d is for %d items, want %d", i, l.Capacity, want)

@@ -12,27 +12,33 @@ import (
 // sum of their rates is a bound even if the errors of the layers are not independent.
 //
 // The first layer has the capacity and half of the error rate, and each further one a fifth of what
-// the layers before it have left of the rate. The next four are made for half as many items as there
-// are before them, so that little is empty in maps up to five times their capacity, the others for as
-// many. (Format 2 has layers of 2^i times the capacity, or more, with the rate divided by 2^(i+1).
-// After tenfold growth at 0.0001 that is 6.9 bytes an item instead of 5.1, on average over a growth
-// of up to a thousandfold 8.9 instead of 7.8.)
+// the layers before it have left of the rate. At first each layer is made for about half as many
+// items as there are before it, so that little of it is empty. The last ones are made for as many, as
+// soon as mostItems could not be reached otherwise.
 //
 // At small rates an item sets a pair of bits in each word of its block, one in each half, 16 in all:
-// then the same rate takes fewer bits. After tenfold growth at 0.0001 that is 4.2 bytes an item instead of 5.1.
+// then the same rate takes fewer bits.
+//
+// Bytes of an item at 0.0001 for a capacity of 10 million, where the map is grown tenfold, on average
+// on the way there, and at most, which is when a layer has just been added: 4.2, 4.7 and 6.2. With a
+// bit in each word 5.2, 5.5 and 7.5. If layers double from the fifth on, 4.2, 5.0 and 8.3.
 //
 // The sizes of the layers are stored when the map is made, as shares of each other, so that no
 // later version and no other processor computes them differently.
 
-// MaxLayers is the most layers that a map can have: with all of them it holds 10,000 times
-// its capacity, or more.
+// MaxLayers is the most layers that a map can have.
 const MaxLayers = 16
 
-// smallSteps is how many layers after the first are half as large as those before together.
-const smallSteps = 4
+// mostItems is how many items a map holds with all of its layers, at least: 8,589 million, or 300
+// times its capacity if that is more.
+const mostItems = secondLayer << (MaxLayers - 1)
+
+// smallStep is by how many hundredths of what there is before it a small layer adds. Six of them
+// make a map ten times as large.
+const smallStep = 47
 
 // secondLayer is for how many items the second layer is made at least, and each further one for
-// twice as many: so a map of a tiny first capacity, too, can grow to any size with its layers. The
+// twice as many: so a map of a tiny first capacity, too, can grow to mostItems. The
 // size of a layer is at most 16 times that of the one before.
 const secondLayer = 1 << 18
 
@@ -55,11 +61,10 @@ func NewGrowingHeader(capacity uint64, errorRate float64, mayPair bool, seed uin
 	h.Blocks = BlocksFor(capacity, h.layerRate(0), h.K())
 	total := capacity
 	for i := range h.growth {
-		size := total
-		if i < smallSteps {
-			size /= 2
+		size := max(total, secondLayer<<i)
+		if small := total * smallStep / 100; (total+small)<<(len(h.growth)-1-i) >= mostItems {
+			size = small
 		}
-		size = max(size, secondLayer<<i)
 		total += size
 		next := BlocksFor(size, h.layerRate(i+1), h.K())
 		hi, lo := bits.Mul64(next, growthUnit)

@@ -103,3 +103,47 @@ func TestLayersVectors(t *testing.T) {
 		}
 	}
 }
+
+// A map that grows has little that is empty, wherever it stops: not only after just so many layers.
+func TestMemoryOfGrownMaps(t *testing.T) {
+	for _, c := range []struct {
+		mayPair              bool
+		tenfold, mean, worst float64 // bytes of an item: at tenfold; on the way there
+	}{{true, 4.3, 4.8, 6.3}, {false, 5.2, 5.8, 7.6}} {
+		for _, capacity := range []uint64{2_000_000, 10_000_000, 100_000_000, 1_000_000_000} {
+			h, err := NewGrowingHeader(capacity, 1e-4, c.mayPair, 1, time.Unix(0, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := func(items float64) float64 {
+				bytes := 0.0
+				for i := range MaxLayers {
+					l := h.Layer(i)
+					bytes += float64(l.Bytes())
+					if items -= float64(l.Capacity); items <= 0 {
+						break
+					}
+				}
+				return bytes
+			}
+			sum, n, worst, last := 0.0, 0, 0.0, 0.0
+			for grown := 1.0; grown <= 10; grown *= 1.001 {
+				items := grown * float64(capacity)
+				last = at(items) / items
+				sum, n, worst = sum+last, n+1, max(worst, last)
+			}
+			mean := sum / float64(n)
+			t.Logf("capacity %d, pairs %v: %.2f bytes an item grown tenfold, on the way there %.2f on average and at most %.2f", capacity, c.mayPair, last, mean, worst)
+			if last > c.tenfold || mean > c.mean || worst > c.worst {
+				t.Errorf("want at most %v, %v and %v", c.tenfold, c.mean, c.worst)
+			}
+			reach := uint64(0)
+			for i := range MaxLayers {
+				reach += h.Layer(i).Capacity
+			}
+			if reach < mostItems || reach < 300*capacity {
+				t.Errorf("it ends at %d items", reach)
+			}
+		}
+	}
+}
