@@ -91,11 +91,9 @@ func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 
 // Two daemons, many callers, overlapping items, while sets are split: each item is new for one caller.
 // Then all are forgotten, and new once more, for both.
-func TestExactlyOnceInSets(t *testing.T)       { exactlyOnceInSets(t, 24_000) }
-func TestNoRaceExactlyOnceInSets(t *testing.T) { exactlyOnceInSets(t, 60_000) }
-
-func exactlyOnceInSets(t *testing.T, items int) {
+func TestExactlyOnceInSets(t *testing.T) {
 	t.Parallel()
+	const items = 24_000
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t, "--set-max-intset-entries", "16").Addr },
 		"cluster": func(t testing.TB) string {
@@ -154,11 +152,9 @@ func exactlyOnceInSets(t *testing.T, items int) {
 
 // Daemons with separate mirrors add and forget the same items: additions minus removals are what is
 // left, and a forgotten item is new for exactly one of those that ask next.
-func TestForgetBetweenDaemons(t *testing.T)       { forgetBetweenDaemons(t, 60) }
-func TestNoRaceForgetBetweenDaemons(t *testing.T) { forgetBetweenDaemons(t, 300) }
-
-func forgetBetweenDaemons(t *testing.T, n int) {
+func TestForgetBetweenDaemons(t *testing.T) {
 	t.Parallel()
+	const n = 60
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t)
 		_, a := open(t, config(server.Addr))

@@ -27,11 +27,9 @@ func witness(s engine.Set, g int) string {
 
 // Redis loses its data, or a part: items that either daemon accepted stay duplicates for both,
 // and for a daemon that starts then, and forgotten items stay new.
-func TestExactResync(t *testing.T)       { exactResync(t, 1000) }
-func TestNoRaceExactResync(t *testing.T) { exactResync(t, 5000) }
-
-func exactResync(t *testing.T, each int) {
+func TestExactResync(t *testing.T) {
 	t.Parallel()
+	const each = 1000
 	for name, lose := range map[string]func(*redistest.Server, engine.Set){
 		"restarted empty":          func(r *redistest.Server, _ engine.Set) { r.Kill(); r.Run() },
 		"flushed":                  func(r *redistest.Server, _ engine.Set) { r.CLI("flushall") },

@@ -177,14 +177,14 @@ func waitReady(t testing.TB, stores ...*Store) {
 }
 
 // Two daemons, many callers, overlapping items: each item is new for one caller.
-func exactlyOnce(t *testing.T, c Config, items, batch int) {
+func exactlyOnce(t *testing.T, c Config) {
 	t.Helper()
 	_, a := opened(t, c)
 	_, b := opened(t, c)
 	if a.Seed() != b.Seed() {
 		t.Fatal("the two daemons hash with different seeds")
 	}
-	const callers = 8
+	const callers, items, batch = 8, 2000, 50
 	wins := make([]int, items)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -223,24 +223,20 @@ func exactlyOnce(t *testing.T, c Config, items, batch int) {
 	}
 }
 
-func TestExactlyOnceForTwoDaemons(t *testing.T)       { exactlyOnceEverywhere(t, 2000, 50) }
-func TestNoRaceExactlyOnceForTwoDaemons(t *testing.T) { exactlyOnceEverywhere(t, 20_000, 500) }
-
-func exactlyOnceEverywhere(t *testing.T, items, batch int) {
+func TestExactlyOnceForTwoDaemons(t *testing.T) {
 	t.Parallel()
-	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr), items, batch) })
-	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t, nil)[0].Addr), items, batch) })
+	t.Run("standalone", func(t *testing.T) { exactlyOnce(t, config(redistest.Start(t).Addr)) })
+	t.Run("cluster", func(t *testing.T) { exactlyOnce(t, config(redistest.Cluster(t, nil)[0].Addr)) })
 	t.Run("small mirror", func(t *testing.T) {
 		c := config(redistest.Start(t).Addr)
 		c.MirrorBytes = tiny
-		exactlyOnce(t, c, items, batch)
+		exactlyOnce(t, c)
 	})
 }
 
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
 // daemons are ready again, each knows what either of them had acknowledged.
-func TestResync(t *testing.T)       { resync(t, 1000, 0) }
-func TestNoRaceResync(t *testing.T) { resync(t, 5000, 0) }
+func TestResync(t *testing.T) { resync(t, 1000, 0) }
 
 // The same with a mirror that has only the recently acknowledged part of the filter.
 func TestResyncFromPartialMirrors(t *testing.T) { resync(t, 2000, 4<<20) }

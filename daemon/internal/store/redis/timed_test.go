@@ -72,11 +72,9 @@ func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Durati
 
 // Redis loses its data, or a part: items that either daemon accepted stay duplicates for both,
 // and for a daemon that starts then, and expire when they should.
-func TestTimedResync(t *testing.T)       { timedResync(t, 1000) }
-func TestNoRaceTimedResync(t *testing.T) { timedResync(t, 5000) }
-
-func timedResync(t *testing.T, each int) {
+func TestTimedResync(t *testing.T) {
 	t.Parallel()
+	const each = 1000
 	for name, lose := range map[string]func(*redistest.Server, *timed.Set){
 		"restarted empty": func(r *redistest.Server, _ *timed.Set) { r.Kill(); r.Run() },
 		"away for a while": func(r *redistest.Server, _ *timed.Set) {
@@ -162,10 +160,8 @@ func TestTimedResyncOfAClusterNode(t *testing.T) {
 
 // Two daemons, many callers, overlapping items: each item is new for one caller, and for one
 // again when it has expired.
-func TestTimedExactlyOnceForTwoDaemons(t *testing.T)       { timedExactlyOnce(t, 2000, 100) }
-func TestNoRaceTimedExactlyOnceForTwoDaemons(t *testing.T) { timedExactlyOnce(t, 12_000, 500) }
-
-func timedExactlyOnce(t *testing.T, items, batch int) {
+func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
+	const items, batch = 2000, 100
 	for name, addrs := range map[string]func(testing.TB) string{
 		"standalone": func(t testing.TB) string { return redistest.Start(t).Addr },
 		"cluster":    func(t testing.TB) string { return redistest.Cluster(t, nil)[0].Addr },

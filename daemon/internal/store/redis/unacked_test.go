@@ -75,11 +75,9 @@ func addUntilAnswered(t testing.TB, s engine.Set, from, n int) (isNew []bool, un
 // Replies are lost in the middle of batches. Answers are true whichever daemon the caller asks
 // next: with in_doubt seen no item is ever new twice, and an item is new for nobody only if
 // the outcome was reported as unknown; with new every item is new for somebody.
-func TestRepliesLost(t *testing.T)       { repliesLost(t, 12) }
-func TestNoRaceRepliesLost(t *testing.T) { repliesLost(t, 40) }
-
-func repliesLost(t *testing.T, rounds int) {
+func TestRepliesLost(t *testing.T) {
 	t.Parallel()
+	const rounds = 12
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		for _, unackedIsNew := range []bool{false, true} {
 			t.Run(strconv.FormatBool(unackedIsNew), func(t *testing.T) {
@@ -152,19 +150,16 @@ func publishNow(t testing.TB, s engine.Set, other *Store) {
 
 // Redis runs out of memory in the middle of a batch: the answer is also true at the other
 // daemon, and once there is room again every item is new once.
-func TestOutOfMemoryInABatch(t *testing.T)       { outOfMemoryInABatch(t, 500_000) }
-func TestNoRaceOutOfMemoryInABatch(t *testing.T) { outOfMemoryInABatch(t, 4<<20) }
-
-// outOfMemoryInABatch leaves so many bytes, 4 MiB at most, for sets of items; a part of a bit-map
-// takes more than a few.
-func outOfMemoryInABatch(t *testing.T, room int) {
+//
+// Sets of items have 500,000 bytes left; a bit-map, a part of which takes more, has what is left of 4 MiB.
+func TestOutOfMemoryInABatch(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		server := redistest.Start(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
 		_, s := open(t, config(server.Addr))
 		storeB, other := open(t, config(server.Addr))
 		if _, bits := s.(*bitmap.Set); !bits {
-			server.CLI("config", "set", "maxmemory", strconv.Itoa(min(4<<20, redisMemory(server)+room)))
+			server.CLI("config", "set", "maxmemory", strconv.Itoa(min(4<<20, redisMemory(server)+500_000)))
 		}
 		w := wins{}
 		const n = 1000
