@@ -14,7 +14,7 @@ var testNames = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 
 // packagesWith returns the folders of the module at root that have tests with matching names,
 // in the form that go test expects.
-func packagesWith(root string, names *regexp.Regexp) ([]string, error) {
+func packagesWith(root string, matches func(name string) bool) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -34,7 +34,7 @@ func packagesWith(root string, names *regexp.Regexp) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(testNames.FindAllSubmatch(text, -1), func(m [][]byte) bool { return names.Match(m[1]) }) {
+		if slices.ContainsFunc(testNames.FindAllSubmatch(text, -1), func(m [][]byte) bool { return matches(string(m[1])) }) {
 			folder, err := filepath.Rel(root, filepath.Dir(path))
 			if err != nil {
 				return err

@@ -58,20 +58,31 @@ func (r Repo) Test(ctx context.Context, o TestOptions) error {
 }
 
 // goTests returns the steps that together run each test of the module once. The first and the
-// last step contain all tests that o.Run selects.
+// last step contain all tests that o.Run selects. A package that has nothing for a step is not
+// built for it.
 func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noRaceTests, raceTests step, err error) {
 	plain, raced, err := r.testPackages(ctx)
 	if err != nil {
 		return
 	}
-	noRace, err := packagesWith(r.Dir, prefixed(noRacePrefix))
+	skip := "^" + systemPrefix + "|^" + campaignPrefix
+	skipRaced := skip + "|^" + noRacePrefix
+	wanted, wantedRaced := allBut(skip), allBut(skipRaced)
+	if o.Run != "" {
+		skipRaced = skip
+		if wanted, err = chosen(o.Run); err != nil {
+			return
+		}
+		wantedRaced = wanted
+	}
+	noRace, err := r.having(prefixed(noRacePrefix), raced)
 	if err != nil {
 		return
 	}
-	skip := "-skip=^" + systemPrefix + "|^" + campaignPrefix
-	if o.Run == "" {
-		skip += "|^" + noRacePrefix
-	} else if plain, raced, err = r.chosen(o.Run, plain, raced); err != nil {
+	if plain, err = r.having(wanted, plain); err != nil {
+		return
+	}
+	if raced, err = r.having(wantedRaced, raced); err != nil {
 		return
 	}
 	tests = step{name: "tests", do: func(r Repo, ctx context.Context) error {
@@ -79,9 +90,12 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 			return nil
 		}
 		// These tests wait for processes that they start.
-		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments(skip, longestFirst(longPlainPackages, plain))...)...)
+		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments("-skip="+skip, longestFirst(longPlainPackages, plain))...)...)
 	}}
 	noRaceTests = step{name: "tests without the race detector", do: func(r Repo, ctx context.Context) error {
+		if len(noRace) == 0 {
+			return nil
+		}
 		return r.goTest(ctx, o, nil, append([]string{"-parallel=4"}, o.arguments("-run=^"+noRacePrefix, longestFirst(longNoRacePackages, noRace))...)...)
 	}}
 	raceTests = step{name: "tests under the race detector", do: func(r Repo, ctx context.Context) error {
@@ -96,7 +110,7 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 			// with a larger heap packages take up to 30 % less processor time.
 			args, env = append(args, "-race", untracedSQLite), []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=50", "GOGC=400"}
 		}
-		return r.goTest(ctx, o, env, append(args, o.arguments(skip, longestFirst(longPackages, raced))...)...)
+		return r.goTest(ctx, o, env, append(args, o.arguments("-skip="+skipRaced, longestFirst(longPackages, raced))...)...)
 	}}
 	return
 }
@@ -107,26 +121,42 @@ func (r Repo) goTests(ctx context.Context, o TestOptions, race bool) (tests, noR
 // without the detector's marks in that copy it reports false races.
 const untracedSQLite = "-gcflags=modernc.org/sqlite/lib=-race=false"
 
-func prefixed(prefix string) *regexp.Regexp { return regexp.MustCompile("^" + prefix) }
+func prefixed(prefix string) func(name string) bool {
+	return regexp.MustCompile("^" + prefix).MatchString
+}
 
-// chosen keeps the packages that have tests whose names match run; the part of run before a slash
-// is about tests, the rest about subtests. The other packages need not be built.
-func (r Repo) chosen(run string, plain, raced []string) (plainLeft, racedLeft []string, err error) {
+// allBut matches the names of tests that go test runs with -skip.
+func allBut(skip string) func(name string) bool {
+	skipped := regexp.MustCompile(skip + "|^TestMain$")
+	return func(name string) bool { return !skipped.MatchString(name) }
+}
+
+// chosen matches the names of tests that run selects: its part before a slash is about tests, the
+// rest about subtests.
+func chosen(run string) (func(name string) bool, error) {
 	first, _, _ := strings.Cut(run, "/")
 	names, err := regexp.Compile(first)
 	if err != nil {
-		return nil, nil, fmt.Errorf("-run=%s: %w", run, err)
+		return nil, fmt.Errorf("-run=%s: %w", run, err)
 	}
-	folders, err := packagesWith(r.Dir, names)
+	return names.MatchString, nil
+}
+
+// having keeps the packages that have tests with matching names.
+func (r Repo) having(matches func(name string) bool, packages []string) ([]string, error) {
+	folders, err := packagesWith(r.Dir, matches)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	hasNone := func(name string) bool {
-		return !slices.ContainsFunc(folders, func(folder string) bool {
+	var kept []string
+	for _, name := range packages {
+		if slices.ContainsFunc(folders, func(folder string) bool {
 			return strings.HasSuffix("/"+name, strings.TrimPrefix(folder, "."))
-		})
+		}) {
+			kept = append(kept, name)
+		}
 	}
-	return slices.DeleteFunc(plain, hasNone), slices.DeleteFunc(raced, hasNone), nil
+	return kept, nil
 }
 
 // TestSystem runs the system tests whose names match ("": all).

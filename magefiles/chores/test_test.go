@@ -81,7 +81,7 @@ func TestLongestFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noRace, err := packagesWith(filepath.Join("..", ".."), prefixed(noRacePrefix))
+	noRace, err := (Repo{Dir: filepath.Join("..", "..")}).having(prefixed(noRacePrefix), race)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,19 +125,28 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// TestChosenPackages: only packages with a test of that name are built and run.
+// Only packages with a test that is to run are built.
 func TestChosenPackages(t *testing.T) {
 	r := Repo{Dir: filepath.Join("..", ".."), Out: t.Output()}
 	plain, raced, err := r.testPackages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := len(plain) + len(raced)
-	plain, raced, err = r.chosen("^TestChosenPackages$/x", plain, raced)
-	if err != nil || len(plain) != 0 || len(raced) != 1 || !strings.HasSuffix(raced[0], "/magefiles/chores") {
-		t.Errorf("of %d packages %v and %v, %v", all, plain, raced, err)
+	names, err := chosen("^TestChosenPackages$/x")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, _, err := r.chosen("(", nil, nil); err == nil {
+	if got, err := r.having(names, append(plain, raced...)); err != nil || len(got) != 1 || !strings.HasSuffix(got[0], "/magefiles/chores") {
+		t.Errorf("of %d packages %v, %v", len(plain)+len(raced), got, err)
+	}
+	if _, err := chosen("("); err == nil {
 		t.Error("a name that is no expression is taken")
+	}
+	// Without its system tests a package may have nothing but a TestMain.
+	for name, want := range map[string]int{"/provision/e2e": 0, "/magefiles/chores": 1} {
+		i := slices.IndexFunc(append(plain, raced...), func(p string) bool { return strings.HasSuffix(p, name) })
+		if got, err := r.having(allBut("^"+systemPrefix), append(plain, raced...)[i:i+1]); err != nil || len(got) != want {
+			t.Errorf("%s: kept %q, %v", name, got, err)
+		}
 	}
 }
