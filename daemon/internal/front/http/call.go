@@ -271,7 +271,7 @@ func (c *call) writeBy(t time.Time) {
 }
 
 // sharedHeader holds header values that answers share; they are never changed.
-type sharedHeader struct{ json, bits, problem, text, ndjson, yaml, noStore, noSniff []string }
+type sharedHeader struct{ json, bits, problem, text, ndjson, yaml, accept, noStore, noSniff []string }
 
 func newSharedHeader() sharedHeader {
 	return sharedHeader{
@@ -281,6 +281,7 @@ func newSharedHeader() sharedHeader {
 		text:    []string{"text/plain; charset=utf-8"},
 		ndjson:  []string{"application/x-ndjson"},
 		yaml:    []string{"application/yaml"},
+		accept:  []string{"Accept"},
 		noStore: []string{"no-store"},
 		noSniff: []string{"nosniff"},
 	}

@@ -73,8 +73,11 @@ func (c *call) list(j judgement, m media) error {
 	}
 	c.s.tallies.Skipped(c.work.Filter, c.req.List.Skipped())
 	c.setOverCapacity(c.w.Header())
-	if j.bits && wantsBits(c.r.Header["Accept"]) {
-		return c.sendBits()
+	if j.bits {
+		c.w.Header()["Vary"] = c.s.header.accept
+		if wantsBits(c.r.Header["Accept"]) {
+			return c.sendBits()
+		}
 	}
 	c.out = j.answer(c, c.out[:0])
 	return c.send(http.StatusOK, c.s.header.json, c.out)

@@ -140,7 +140,7 @@ func answersAlike(t *testing.T, r *apitest.Rig, name, kind string) {
 }
 
 // Bits are answered to who names them with no less weight than JSON; errors, streams and other calls
-// answer as ever.
+// answer as ever. Vary tells caches which answers depend on Accept.
 func TestWhoGetsBits(t *testing.T) {
 	r := apitest.New(t)
 	r.Put("jobs", `{"kind":"exact"}`)
@@ -152,8 +152,8 @@ func TestWhoGetsBits(t *testing.T) {
 		client.MediaBits + ";q=0.5, application/*;q=0.6": false, client.MediaBits + ";q=0.5, */*;q=0.6": false, client.MediaBits + ";q=x": false, client.MediaBits + "x": false,
 	} {
 		a := r.Post("/api/v1/check", list, "Content-Type", "application/json", "Accept", accept)
-		if got := a.Header.Get("Content-Type") == client.MediaBits; a.Status != 200 || got != want {
-			t.Errorf("Accept: %s: %d %q", accept, a.Status, a.Header.Get("Content-Type"))
+		if got := a.Header.Get("Content-Type") == client.MediaBits; a.Status != 200 || got != want || a.Header.Get("Vary") != "Accept" {
+			t.Errorf("Accept: %s: %d %q, Vary: %q", accept, a.Status, a.Header.Get("Content-Type"), a.Header.Get("Vary"))
 		}
 	}
 	for _, c := range []struct{ path, body, kind, want string }{
@@ -165,8 +165,8 @@ func TestWhoGetsBits(t *testing.T) {
 		{"/api/v1/filter?filter=uri", "\"c\"\n", "application/x-ndjson", "\"c\"\n"},
 	} {
 		a := r.Post(c.path, c.body, "Content-Type", c.kind, "Accept", client.MediaBits)
-		if !strings.Contains(a.Body, c.want) {
-			t.Errorf("%s of %s: %d %s", c.path, c.body, a.Status, a.Body)
+		if !strings.Contains(a.Body, c.want) || a.Header.Get("Vary") != "" {
+			t.Errorf("%s of %s: %d %s, Vary: %q", c.path, c.body, a.Status, a.Body, a.Header.Get("Vary"))
 		}
 	}
 }
