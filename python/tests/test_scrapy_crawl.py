@@ -140,6 +140,14 @@ class CrawlTest(CrawlCase):
         again = self.crawl("seed", arguments={"name": "exactly"}, URIFILTER_KIND="exact", URIFILTER_DIGEST=128)
         self.assertIn("URIFILTER_DIGEST 128 is not used: filter exactly is there with digest 64", again.log)
 
+    def test_layout(self) -> None:
+        refused = self.crawl("seed", arguments={"name": "prints"}, URIFILTER_LAYOUT="fingerprints")
+        self.assertEqual((self.web.pages(), refused.stats["finish_reason"]), ({}, "urifilter_refused"), refused.log)
+        self.assertIn("is for store: redis", refused.log)
+        self.crawl("seed", arguments={"name": "prints"})
+        bits = self.crawl("seed", arguments={"name": "prints"}, URIFILTER_LAYOUT="fingerprints")
+        self.assertIn("URIFILTER_LAYOUT fingerprints is not used: filter prints is there with layout of bits", bits.log)
+
     def test_old_settings(self) -> None:
         done = self.crawl("seed", arguments={"name": "old"}, BLOOMFILTER_BIT=20, BLOOMFILTER_HASH_NUMBER=6)
         self.assertEqual(self.stat(done, "downloader/request_count"), [100])

@@ -50,6 +50,9 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual((exact.spec, exact.create), ({"kind": "exact", "digest": 64}, True))
         self.assertEqual(exact.set_by, {"kind": "URIFILTER_KIND", "digest": "URIFILTER_DIGEST"})
         self.assertEqual(self.read(URIFILTER_SEEN="downloaded", URIFILTER_DIGEST=64).spec, {"kind": "exact", "digest": 64})
+        prints = self.read(URIFILTER_LAYOUT="fingerprints", URIFILTER_CAPACITY=10, URIFILTER_TYPE="x")
+        self.assertEqual((prints.spec, prints.create), ({"kind": "bloom", "capacity": 10, "layout": "fingerprints"}, True))
+        self.assertEqual(prints.set_by, {"capacity": "URIFILTER_CAPACITY", "layout": "URIFILTER_LAYOUT"})
         self.assertTrue(self.read(URIFILTER_TYPE="x", URIFILTER_CREATE="1").create)
         self.assertFalse(self.read(URIFILTER_CREATE="0").create)
 
@@ -85,6 +88,8 @@ class OptionsTest(unittest.TestCase):
             ({"URIFILTER_KIND": "bloom", "URIFILTER_SEEN": "downloaded"}, "URIFILTER_KIND: 'bloom': with URIFILTER_SEEN"),
             ({"URIFILTER_DIGEST": 64}, "URIFILTER_DIGEST: 64: is for URIFILTER_KIND = exact"),
             ({"URIFILTER_KIND": "exact", "URIFILTER_DIGEST": 96}, "URIFILTER_DIGEST: 96: want 64 or 128"),
+            ({"URIFILTER_LAYOUT": "prints"}, "URIFILTER_LAYOUT: 'prints': want fingerprints, or nothing for bits"),
+            ({"URIFILTER_KIND": "exact", "URIFILTER_LAYOUT": "fingerprints"}, "URIFILTER_LAYOUT: 'fingerprints': is for URIFILTER_KIND = bloom"),
             ({"BLOOMFILTER_BIT": "99"}, "BLOOMFILTER_BIT 99"),
             ({"BLOOMFILTER_HASH_NUMBER": "0"}, "BLOOMFILTER_HASH_NUMBER 0"),
         ):

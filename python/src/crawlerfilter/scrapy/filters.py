@@ -112,7 +112,8 @@ def _compare(info: Dict[str, Any], options: Options) -> None:
             f"URIFILTER_EXPIRE: filter {info['name']} is of the kind {info['kind']}, which does not forget"
             "\nhint: let URIFILTER_FILTER name another filter"
         )
-    have = {"digest": 128, **info} if info["kind"] == "exact" else info
+    left_out = {"exact": {"digest": 128}, "bloom": {"layout": "of bits"}}
+    have = {**left_out.get(info["kind"], {}), **info}
     for member, setting in options.set_by.items():
         if member in have and have[member] != options.spec[member]:
             said = f"there with {member} {have[member]}"

@@ -24,6 +24,8 @@ URIFILTER_KIND         the daemon's   kind of a filter that is made: ``bloom``, 
                                       ``exact``, which wants no capacity
 URIFILTER_DIGEST       128            bits that ``exact`` keeps of each hash: 64 take half
                                       the memory
+URIFILTER_LAYOUT       bits           of ``bloom``: ``fingerprints``, where the daemon has
+                                      store: redis
 URIFILTER_CAPACITY     the daemon's   items that a filter is made for
 URIFILTER_ERROR_RATE   the daemon's   its false positives at capacity, as a ratio
 URIFILTER_EXPIRE       none           seconds; the filter is then of the kind timing, and
@@ -41,8 +43,8 @@ URIFILTER_BATCH        500            requests that BatchMiddleware asks for in 
 
 URL, TOKEN, TOKEN_FILE, TIMEOUT, IN_DOUBT and CA_FILE are also read from the environment. DRY_RUN
 is true in the commands bench, check, fetch, parse, shell and view. CREATE is
-true where the name is that of the spider, or KIND, CAPACITY, ERROR_RATE, EXPIRE or one of the
-two below is set. FAILED_CODES are those of RETRY_HTTP_CODES. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
+true where the name is that of the spider, or KIND, LAYOUT, CAPACITY, ERROR_RATE, EXPIRE or one of
+the two below is set. FAILED_CODES are those of RETRY_HTTP_CODES. ``BLOOMFILTER_BIT`` and ``BLOOMFILTER_HASH_NUMBER``, of those who come
 from scrapy-redis-bloomfilter, give a capacity, see :func:`old_capacity`.
 """
 
@@ -67,6 +69,7 @@ WHEN_AWAY = ("wait", "raise", "pass")
 SEEN = ("scheduled", "downloaded")
 KINDS = ("bloom", "timing", "exact")
 DIGESTS = (64, 128)
+LAYOUT = "fingerprints"
 
 #: Seconds that a lease can last.
 MOST_LEASE = 86_400
@@ -75,7 +78,7 @@ MOST_LEASE = 86_400
 NAMES = frozenset(
     "URIFILTER_" + name
     for name in (
-        "URL TOKEN TOKEN_FILE CA_FILE FILTER TYPE DRY_RUN SEEN LEASE TRIES FAILED_CODES CREATE KIND DIGEST CAPACITY ERROR_RATE EXPIRE "
+        "URL TOKEN TOKEN_FILE CA_FILE FILTER TYPE DRY_RUN SEEN LEASE TRIES FAILED_CODES CREATE KIND DIGEST LAYOUT CAPACITY ERROR_RATE EXPIRE "
         "WHEN_AWAY WAIT TIMEOUT IN_DOUBT CACHE BATCH"
     ).split()
 )
@@ -129,6 +132,7 @@ class Options:
                 for member, setting in (
                     ("kind", "URIFILTER_KIND"),
                     ("digest", "URIFILTER_DIGEST"),
+                    ("layout", "URIFILTER_LAYOUT"),
                     ("capacity", "URIFILTER_CAPACITY"),
                     ("error_rate", "URIFILTER_ERROR_RATE"),
                 )
@@ -283,6 +287,11 @@ def spec_of(settings: Any, expire: Optional[float], downloaded: bool = False) ->
             raise SettingsError(f"URIFILTER_KIND: {asked!r}: {said}")
     if digest is not None and kind != "exact":
         raise SettingsError(f"URIFILTER_DIGEST: {digest}: is for URIFILTER_KIND = exact")
+    layout = settings.get("URIFILTER_LAYOUT")
+    if layout and layout != LAYOUT:
+        raise SettingsError(f"URIFILTER_LAYOUT: {layout!r}: want {LAYOUT}, or nothing for bits")
+    if layout and kind not in ("", "bloom"):
+        raise SettingsError(f"URIFILTER_LAYOUT: {layout!r}: is for URIFILTER_KIND = bloom")
     if kind == "timing" and expire is not None:
         return {"kind": kind, "expire": int(expire) if expire == int(expire) else expire}
     if kind == "exact":
@@ -302,6 +311,8 @@ def spec_of(settings: Any, expire: Optional[float], downloaded: bool = False) ->
         spec["capacity"] = capacity
     if rate is not None:
         spec["error_rate"] = rate
+    if layout:
+        spec["layout"] = layout
     if spec:
         spec["kind"] = "bloom"
     return spec
