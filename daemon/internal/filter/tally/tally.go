@@ -57,13 +57,13 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 		quarantined: desc("filter_quarantined", "Always 1: the filter's data are damaged, and it is not served."),
 
 		info:      desc("filter_info", "Always 1; the labels say what the filter is.", "id", "kind"),
-		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted, or of an exact one; documents of a simhash one."),
+		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted, of an exact one, or of a bloom filter of fingerprints; documents of a simhash one."),
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
 		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
 		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
 		rate:      desc("filter_error_rate_ratio", "The false-positive ratio that was asked for."),
 		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
-		bytes:     desc("filter_bytes", "Size of the bit-map, or of a timing or exact filter's table, or of a simhash filter's index."),
+		bytes:     desc("filter_bytes", "Size of the bit-map, of a timing or exact filter's table, or of a simhash filter's index; for exact filters and fingerprints in Redis, of the mirror."),
 		writeback: desc("last_writeback_timestamp_seconds", "When the bit-map was last written to the archive; absent: never."),
 	}
 	for op, name := range map[batch.Op]string{

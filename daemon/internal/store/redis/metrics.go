@@ -11,7 +11,7 @@ var connectedDesc = prometheus.NewDesc("urifilter_store_connected",
 
 var (
 	mirrorBytesDesc = prometheus.NewDesc("urifilter_mirror_bytes",
-		"Memory that the mirror of a filter in Redis takes, or that of a bloom filter may take.", []string{"filter"}, nil)
+		"Memory that the mirror of a filter in Redis takes, or that of a bit-map may take.", []string{"filter"}, nil)
 	mirrorAskedDesc = prometheus.NewDesc("urifilter_mirror_items_total",
 		"Look-ups in a mirror that need not be complete: hit, or miss, which costs a round trip to Redis.", []string{"filter", "result"}, nil)
 	mirrorEvictedDesc = prometheus.NewDesc("urifilter_mirror_evicted_items_total",
