@@ -39,11 +39,17 @@ const layoutFingerprints = "fingerprints"
 // mostPrints is how many fingerprints can be told apart: 32 bits in each of 2^22 sets.
 const mostPrints = 1 << 54
 
-// Fingerprints tells whether a filter of the kind bloom keeps a fingerprint of each item, and has no bit-map.
-func (f Filter) Fingerprints() bool {
-	b, ok := f.Params.(Bloom)
-	return ok && b.Layout == layoutFingerprints
+// MostPrints is the largest capacity at which fingerprints keep an error rate.
+func MostPrints(errorRate float64) uint64 { return min(maxCapacity, uint64(errorRate*mostPrints)) }
+
+// Layout is the layout of a filter of the kind bloom; "": a bit-map.
+func (f Filter) Layout() string {
+	b, _ := f.Params.(Bloom)
+	return b.Layout
 }
+
+// Fingerprints tells whether a filter of the kind bloom keeps a fingerprint of each item, and has no bit-map.
+func (f Filter) Fingerprints() bool { return f.Layout() == layoutFingerprints }
 
 // KindAndLayout names the kind, and the layout if the filter has one.
 func (f Filter) KindAndLayout() string {
@@ -56,8 +62,7 @@ func (f Filter) KindAndLayout() string {
 // HasBitMap tells whether the filter has a bit-map, which the archive keeps.
 func (f Filter) HasBitMap() bool {
 	kind, _ := KindOf(f.Kind)
-	b, ok := f.Params.(Bloom)
-	return kind.BitMap && (!ok || b.Layout == "")
+	return kind.BitMap && f.Layout() == ""
 }
 
 // bloomKind is a bit-map, which mistakes a few new items for seen.
@@ -131,8 +136,8 @@ func (b Bloom) Faults() []Fault {
 		all = append(all, Fault{"layout", fmt.Sprintf("%q: want fingerprints, or nothing for a bit-map", b.Layout)})
 	case b.OnFull != grow:
 		all = append(all, Fault{"on_full", fmt.Sprintf("%q: want grow with layout: fingerprints, which has no bits that fill up", b.OnFull)})
-	case float64(b.Capacity) > b.ErrorRate*mostPrints:
-		all = append(all, Fault{"capacity", fmt.Sprintf("%d: want %.0f at most with layout: fingerprints and an error rate of %v; the layout that is left out has no such bound", b.Capacity, b.ErrorRate*mostPrints, b.ErrorRate)})
+	case b.Capacity > MostPrints(b.ErrorRate) && b.Capacity <= maxCapacity:
+		all = append(all, Fault{"capacity", fmt.Sprintf("%d: want %d at most with layout: fingerprints and an error rate of %v; the layout that is left out has no such bound", b.Capacity, MostPrints(b.ErrorRate), b.ErrorRate)})
 	}
 	return append(all, b.Canonical.faults()...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/footprint"
 )
 
@@ -32,11 +33,13 @@ const (
 // Plan is what a filter takes. Sizes are in bytes, times in seconds.
 type Plan struct {
 	Kind         string  `json:"kind"`
+	Layout       string  `json:"layout,omitempty"`
 	Items        uint64  `json:"items"`
-	Memory       uint64  `json:"memory_bytes"`
+	Memory       uint64  `json:"memory_bytes"` // 0: it is not kept with store embedded, and takes no file and no journal
 	PerItem      float64 `json:"memory_bytes_per_item"`
 	Resident     uint64  `json:"resident_bytes"` // of a daemon that has only this filter; soon after a start up to 48 MiB more
 	Bits         *Bits   `json:"bit_map,omitempty"`
+	Prints       *Prints `json:"fingerprints,omitempty"`
 	Digest       int     `json:"digest_bits,omitempty"`         // that are kept of each hash
 	Mistaken     float64 `json:"false_positive_rate,omitempty"` // expected with that many items, without a bit-map
 	File         uint64  `json:"file_bytes"`
@@ -64,6 +67,14 @@ type Bits struct {
 	FalsePositives float64 `json:"false_positive_rate"` // expected with that many items
 }
 
+// Prints are what a plan says about fingerprints.
+type Prints struct {
+	Capacity     uint64  `json:"capacity"`
+	MostCapacity uint64  `json:"capacity_at_most"` // with this error rate
+	ErrorRate    float64 `json:"error_rate"`
+	BytesPerItem float64 `json:"redis_bytes_per_item"`
+}
+
 // Settings are the settings of the daemon that a plan is for: checkpoint_bytes and
 // redis.mirror_bytes, 0: mirrors are whole.
 type Settings struct{ Checkpoint, Mirror uint64 }
@@ -79,6 +90,9 @@ func New(spec engine.Spec, contents kind.Contents, of Settings) (Plan, error) {
 	}
 	if k.Size == nil {
 		return Plan{}, fmt.Errorf("kind %s: %w", spec.Kind, ErrUnknown)
+	}
+	if spec.Fingerprints() {
+		return printsOf(spec, contents.Items, of.Mirror), nil
 	}
 	size, err := k.Size(spec, contents)
 	if err != nil {
@@ -104,12 +118,22 @@ func New(spec engine.Spec, contents kind.Contents, of Settings) (Plan, error) {
 		if size, err = k.Size(spec, contents); err != nil {
 			return Plan{}, err
 		}
-		p.Redis, _ = footprint.Expected(spec.Kind, items, size.Memory)
+		p.Redis, _ = footprint.Expected(spec, items, size.Memory)
 	}
 	if p.Redis > 0 {
-		p.Mirror, p.Mirrored = footprint.Mirror(spec.Kind, items, size.Memory, of.Mirror)
+		p.Mirror, p.Mirrored = footprint.Mirror(spec, items, size.Memory, of.Mirror)
 	}
 	return p, nil
+}
+
+// printsOf plans a filter of fingerprints, which only Redis keeps.
+func printsOf(spec engine.Spec, items, mirror uint64) Plan {
+	p, bound := Plan{Kind: spec.Kind, Layout: spec.Layout(), Items: items}, spec.Bound()
+	p.Redis, p.Mistaken = exact.ExpectedFingerprints(bound.Items, items)
+	p.Mirror, p.Mirrored = footprint.Mirror(spec, items, 0, mirror)
+	p.Resident = programBytes + p.Mirror
+	p.Prints = &Prints{bound.Items, configs.MostPrints(bound.ErrorRate), bound.ErrorRate, float64(p.Redis) / float64(items)}
+	return p
 }
 
 // journalOf returns the space of a journal for which a checkpoint is due at so many bytes, with

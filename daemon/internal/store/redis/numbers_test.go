@@ -67,6 +67,7 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 		// deviation of 3 %.
 		{100_000, "bloom", configs.Bloom{Capacity: 6_000_000, ErrorRate: 1e-4, OnFull: "warn"}, 0.15},
 		{500_000, "exact", configs.Exact{}, 0.12},
+		{400_000, "bloom", configs.Bloom{Capacity: 500_000, ErrorRate: 1e-6, OnFull: "grow", Layout: "fingerprints"}, 0.12},
 		{50_000, "timing", configs.Timing{Expire: time.Hour}, 0.15},
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.kind, c.items), func(t *testing.T) {
@@ -109,7 +110,7 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 					t.Fatal("connections stay open")
 				}
 			}
-			bytes, ok := footprint.Expected(c.kind, uint64(c.items), bits)
+			bytes, ok := footprint.Expected(spec, uint64(c.items), bits)
 			// Beside the filter: scripts.
 			got, want := float64(redisMemory(server)-before), float64(bytes)
 			t.Logf("%d items of bits %d: %.0f bytes, %.1f an item; expected %.0f", c.items, bits, got, got/float64(c.items), want)
@@ -118,7 +119,7 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := footprint.Expected("simhash", 1, 0); ok {
+	if _, ok := footprint.Expected(engine.Spec{Kind: "simhash"}, 1, 0); ok {
 		t.Error("a kind that redis does not keep: got a figure")
 	}
 }

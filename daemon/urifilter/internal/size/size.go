@@ -29,6 +29,7 @@ type options struct {
 	items, capacity human.Quantity
 	errorRate       float64
 	onFull          string
+	layout          string
 	distance        uint64
 	digest          uint64
 	kinds           []string
@@ -59,6 +60,7 @@ Timing and exact filters grow item by item: their memory is an average. Simhash 
   urifilter size --items 150e6 --kind bloom,exact --digest 64 --start=false
   urifilter size --items 150M --capacity 10M    # a bloom filter that has to grow
   urifilter size --items 10G --kind bloom --mirror-bytes 2GiB --start=false
+  urifilter size --items 2G --kind bloom --layout fingerprints   # in Redis, without bits
   urifilter size --items 2G --kind bloom --on-full warn --json | jq '.[].redis_bytes'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
@@ -68,6 +70,7 @@ Timing and exact filters grow item by item: their memory is an average. Simhash 
 	flags.Var(&o.capacity, "capacity", "`items` that a bloom filter is made for (default: --items)")
 	flags.Float64Var(&o.errorRate, "error-rate", configs.Default().AcceptErrorRate, configs.ParameterOf("error_rate").Usage)
 	flags.StringVar(&o.onFull, "on-full", "", configs.ParameterOf("on_full").Usage)
+	flags.StringVar(&o.layout, "layout", "", configs.ParameterOf("layout").Usage)
 	flags.Uint64Var(&o.distance, "distance", 0, configs.ParameterOf("distance").Usage)
 	flags.Uint64Var(&o.digest, "digest", 0, configs.ParameterOf("digest").Usage)
 	flags.StringSliceVar(&o.kinds, "kind", nil, "`kinds`: "+configs.KindNames()+" (default: all)")
@@ -109,7 +112,7 @@ func (o options) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if o.start {
+		if o.start && p.File > 0 {
 			sample := uint64(samples)
 			if configs.TakesTexts(spec.Kind) {
 				sample = textSamples
@@ -149,7 +152,7 @@ func (o options) specs() ([]configs.Filter, error) {
 	}
 	values := map[string]reflect.Value{
 		"capacity": reflect.ValueOf(capacity), "error_rate": reflect.ValueOf(o.errorRate),
-		"on_full": reflect.ValueOf(o.onFull), "distance": reflect.ValueOf(o.distance), "digest": reflect.ValueOf(o.digest),
+		"on_full": reflect.ValueOf(o.onFull), "layout": reflect.ValueOf(o.layout), "distance": reflect.ValueOf(o.distance), "digest": reflect.ValueOf(o.digest),
 	}
 	var specs []configs.Filter
 	for _, name := range names {
@@ -198,7 +201,11 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 		}
 	}
 	for _, p := range plans {
-		rows[0] = append(rows[0], p.Kind)
+		name := p.Kind
+		if p.Layout != "" {
+			name += ", " + p.Layout
+		}
+		rows[0] = append(rows[0], name)
 	}
 	bytes := func(n uint64) string {
 		if n == 0 {
@@ -214,8 +221,21 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 			return cell(*p.Bits)
 		}
 	}
+	prints := func(cell func(f sizing.Prints) string) func(sizing.Plan) string {
+		return func(p sizing.Plan) string {
+			if p.Prints == nil {
+				return ""
+			}
+			return cell(*p.Prints)
+		}
+	}
 	row("memory", func(p sizing.Plan) string { return bytes(p.Memory) })
-	row("  bytes an item", func(p sizing.Plan) string { return strconv.FormatFloat(p.PerItem, 'f', 1, 64) })
+	row("  bytes an item", func(p sizing.Plan) string {
+		if p.Memory == 0 {
+			return "-"
+		}
+		return strconv.FormatFloat(p.PerItem, 'f', 1, 64)
+	})
 	row("  daemon with it, about", func(p sizing.Plan) string { return bytes(p.Resident) })
 	row("bits", bits(func(b sizing.Bits) string { return human.Count(int64(b.Bits)) }))
 	row("  bits an item", bits(func(b sizing.Bits) string { return strconv.FormatFloat(b.BitsPerItem, 'f', 1, 64) }))
@@ -234,11 +254,19 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 		return fmt.Sprintf("%.2g", rate)
 	})
 	row("  promised", bits(func(b sizing.Bits) string { return fmt.Sprintf("%g", b.ErrorRate) }))
+	row("  promised up to the capacity", prints(func(f sizing.Prints) string { return fmt.Sprintf("%g", f.ErrorRate) }))
+	row("  capacity, at most", prints(func(f sizing.Prints) string { return human.Count(int64(f.MostCapacity)) }))
 	row("file", func(p sizing.Plan) string { return bytes(p.File) })
 	row("journal, at most", func(p sizing.Plan) string { return bytes(p.Journal) })
-	row("  bytes an item", func(p sizing.Plan) string { return strconv.FormatUint(p.JournalItem, 10) })
+	row("  bytes an item", func(p sizing.Plan) string {
+		if p.File == 0 {
+			return "-"
+		}
+		return strconv.FormatUint(p.JournalItem, 10)
+	})
 	row("disk, at most", func(p sizing.Plan) string { return bytes(p.Disk) })
 	row("Redis", func(p sizing.Plan) string { return bytes(p.Redis) })
+	row("  bytes an item", prints(func(f sizing.Prints) string { return strconv.FormatFloat(f.BytesPerItem, 'f', 1, 64) }))
 	row("  mirror, each daemon", func(p sizing.Plan) string { return bytes(p.Mirror) })
 	row("  items in it", func(p sizing.Plan) string {
 		if p.Mirror == 0 {
@@ -267,6 +295,9 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	if slices.ContainsFunc(plans, func(p sizing.Plan) bool { return p.Redis > 0 }) {
 		notes = append(notes, "mirror: with store redis. redis.mirror_bytes (here --mirror-bytes) bounds it, but not that of kind timing, which has",
 			"what this daemon accepted; what is not in it costs a trip, and is not put back from here if Redis comes back empty.")
+	}
+	if slices.ContainsFunc(plans, func(p sizing.Plan) bool { return p.Prints != nil }) {
+		notes = append(notes, "fingerprints: only with store redis, without an archive")
 	}
 	notes = append(notes, `disk: two files and the journal, while a checkpoint is written. -: there is none.`)
 	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(slices.Compact(notes), "\n"))

@@ -54,6 +54,28 @@ func TestSizeOfEachKind(t *testing.T) {
 	}
 }
 
+func TestSizeOfFingerprints(t *testing.T) {
+	code, out, errOut := ask(t, "--items", "20M", "--kind", "bloom,exact", "--layout", "fingerprints", "--error-rate", "1e-6", "--temp-dir", t.TempDir(), "--json")
+	var plans []sizing.Plan
+	if err := json.Unmarshal([]byte(out), &plans); code != 0 || err != nil || len(plans) != 2 {
+		t.Fatalf("got %d, %v, %s", code, err, errOut)
+	}
+	p := plans[0]
+	if p.Layout != "fingerprints" || p.Memory+p.File+p.Journal+p.Archive != 0 || p.Bits != nil || p.Start != 0 || plans[1].Start == 0 {
+		t.Errorf("got %+v", p)
+	}
+	if f := p.Prints; f == nil || f.Capacity != 20e6 || f.MostCapacity != 18_014_398_509 || f.BytesPerItem < 4.6 || f.BytesPerItem > 5.4 {
+		t.Errorf("got %+v", f)
+	}
+	if p.Mistaken != 20e6/(65_536.*(1<<32)) || p.Mirror != 64<<20 || p.Mirrored != plans[1].Mirrored {
+		t.Errorf("rate %v, mirror of %d bytes with %d items", p.Mistaken, p.Mirror, p.Mirrored)
+	}
+	code, out, _ = ask(t, "--items", "2M", "--layout", "fingerprints", "--start=false")
+	if code != 0 || !strings.Contains(out, "bloom, fingerprints") || !strings.Contains(out, "capacity, at most") {
+		t.Errorf("got %d, %s", code, out)
+	}
+}
+
 // The least value of each setting that a daemon takes is taken here, too.
 func TestSizeTakesTheLeastSettings(t *testing.T) {
 	if code, _, errOut := ask(t, "--items", "1M", "--start=false", "--checkpoint-bytes", "64KiB", "--mirror-bytes", "4MiB"); code != 0 {
@@ -66,6 +88,8 @@ func TestSizeRefuses(t *testing.T) {
 		"--kind \"blom\": want bloom or":                                 {"--items", "1M", "--kind", "blom"},
 		"want a whole number of items from 1":                            {"--items", "1.5"},
 		"--error-rate 0.9: want":                                         {"--items", "1M", "--error-rate", "0.9"},
+		"--layout \"print\": want fingerprints":                          {"--items", "1M", "--layout", "print"},
+		"--capacity 50000000000: want 18014398509 at most":               {"--items", "50G", "--layout", "fingerprints", "--error-rate", "1e-6"},
 		"--on-full \"burst\": want grow":                                 {"--items", "1M", "--on-full", "burst"},
 		"--id-bytes 0: want 1 to 1024":                                   {"--items", "1M", "--id-bytes", "0"},
 		"--mirror-bytes 1MiB: want 0 for whole mirrors, or 4MiB to 1TiB": {"--items", "1M", "--mirror-bytes", "1MiB"},

@@ -1,6 +1,8 @@
 package exact
 
 import (
+	"math"
+
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -38,8 +40,34 @@ const largestBase = 5
 func NewFingerprints(l *base.Link, e registry.Entry) Fingerprints {
 	s := New(l, e)
 	s.tree.fingerprints = true
-	for s.tree.base < largestBase && e.Spec.Bound().Items > roots<<(fanBits*s.tree.base)*atCapacity {
-		s.tree.base++
-	}
+	s.tree.base = baseOf(e.Spec.Bound().Items)
 	return Fingerprints{s}
+}
+
+// baseOf is the level of the sets that a filter of this capacity has from the start.
+func baseOf(capacity uint64) (level uint8) {
+	for level < largestBase && capacity > roots<<(fanBits*level)*atCapacity {
+		level++
+	}
+	return level
+}
+
+// What members and keys were measured to take in Redis 7 with its own allocator, at 20 to 400 members a set.
+const (
+	printBytes = 4.35 // a member of 32 bits; its array is rounded up to the allocator's next size
+	setBytes   = 100  // a key, and what its set has beside its members
+)
+
+// ExpectedFingerprints is how much memory of Redis so many fingerprints of a filter with this capacity
+// take, up to 3e10, and the share of new items that is taken for seen then.
+func ExpectedFingerprints(capacity, items uint64) (bytes uint64, mistaken float64) {
+	level := baseOf(capacity)
+	n, sets := float64(items), float64(uint64(roots)<<(fanBits*level))
+	mistaken = n / math.Ldexp(sets, 32)
+	keys := sets * -math.Expm1(-n/sets) // those that are not empty
+	for ; level < deepest && n > sets*encodedMost*3/4; level++ {
+		sets *= fan
+		keys += sets
+	}
+	return uint64(n*printBytes + keys*setBytes), mistaken
 }
