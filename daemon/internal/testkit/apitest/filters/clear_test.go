@@ -13,10 +13,8 @@ import (
 
 // Two callers clear a filter repeatedly while crawlers ask and streams run: no call is refused,
 // and after each clear all items are new.
-func TestClearBesideUse(t *testing.T)       { clearBesideUse(t, 3) }
-func TestNoRaceClearBesideUse(t *testing.T) { clearBesideUse(t, 10) }
-
-func clearBesideUse(t *testing.T, each int) {
+func TestClearBesideUse(t *testing.T) {
+	const each = 3
 	st := apitest.OpenEmbedded(t, t.TempDir())
 	r := apitest.Over(t, st)
 	t.Cleanup(func() { // before the rig's own
@@ -80,7 +78,7 @@ func clearBesideUse(t *testing.T, each int) {
 	close(stop)
 	asking.Wait()
 	after := apitest.Info(t, r.Do("GET", "/api/v1/filters/uri", ""))
-	if after.Generation != before.Generation+2*uint64(each) {
+	if after.Generation != before.Generation+2*each {
 		t.Errorf("generation %d after %d clears, before %d", after.Generation, 2*each, before.Generation)
 	}
 	if after.ID != before.ID || after.Capacity != before.Capacity || after.ErrorRate != before.ErrorRate || after.OnFull != before.OnFull {
