@@ -70,7 +70,11 @@ func blocksOf(text string) (all []block, indented []int) {
 func TestBlocksOfTheDocs(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
-	goCommand(t, "..", []string{"CGO_ENABLED=0"}, "build", "-o", bin, "./daemon/urifilter", "./daemon/uridownloader")
+	for _, program := range []string{"urifilter", "uridownloader"} {
+		if err := testserver.Program(filepath.Join(bin, program), []string{"CGO_ENABLED=0"}, "-trimpath", "./"+program); err != nil {
+			t.Fatal(err)
+		}
+	}
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil || len(pages) < 20 {
 		t.Fatalf("%d pages, %v", len(pages), err)

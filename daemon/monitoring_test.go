@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -138,8 +139,8 @@ func TestSystemPrometheus(t *testing.T) {
 	var ended []<-chan error
 	for _, program := range []string{"urifilter", "uridownloader"} {
 		binary := filepath.Join(dir, program)
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "./"+program).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		if err := testserver.Program(binary, []string{"CGO_ENABLED=0"}, "-trimpath", "./"+program); err != nil {
+			t.Fatal(err)
 		}
 		addr := freePort(t)
 		ended = append(ended, running(t, binary, "serve", "--listen", addr, "--data-dir", filepath.Join(dir, program+"-data")))

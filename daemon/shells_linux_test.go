@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // completed has the place of each shell's completions below share, as packages for Debian have them, and the file of
@@ -83,8 +85,8 @@ func TestCompletionInShells(t *testing.T) {
 	}
 	for program, addr := range map[string]string{"urifilter": filter, "uridownloader": downloader} {
 		binary := filepath.Join(dir, program)
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "./"+program).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		if err := testserver.Program(binary, []string{"CGO_ENABLED=0"}, "-trimpath", "./"+program); err != nil {
+			t.Fatal(err)
 		}
 		for _, shell := range completed {
 			script, err := exec.CommandContext(t.Context(), binary, "completion", shell.name).Output()
