@@ -64,7 +64,7 @@ func (r Repo) PythonTest(ctx context.Context) error {
 	}
 	defer os.RemoveAll(folder)
 	daemon := filepath.Join(folder, filepath.Base(filterProgram().binary()))
-	if err := r.run(ctx, nil, "go", "build", "-o", daemon, "./daemon/urifilter"); err != nil {
+	if err := r.run(ctx, nil, "go", "build", "-ldflags=-w", "-o", daemon, "./daemon/urifilter"); err != nil {
 		return err
 	}
 	env := []string{"URIFILTER_TEST_BINARY=" + daemon, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"}
