@@ -1,11 +1,15 @@
 // Package reexec is for workers that run their own program again. It has the first arguments for
-// that, and stops a program started so from starting others in the same way.
+// that, keeps what the program writes, and stops a program started so from starting others in the
+// same way.
 package reexec
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 )
 
 // First arguments of the program, besides those of its command line.
@@ -33,4 +37,28 @@ func check(args []string) error {
 		return &RecursionError{args[1]}
 	}
 	return nil
+}
+
+// MaxErrors is how much of a program's error output is kept, in bytes.
+const MaxErrors = 16 << 10
+
+// Head keeps the beginning of what is written to it. It is safe for concurrent use.
+type Head struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer. It never fails.
+func (h *Head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text.Write(p[:min(len(p), MaxErrors-h.text.Len())])
+	return len(p), nil
+}
+
+// String returns what was kept, as valid UTF-8.
+func (h *Head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.ToValidUTF8(h.text.String(), "\uFFFD")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
@@ -55,7 +56,7 @@ type Engine struct {
 // New makes an Engine.
 func New(o Options) *Engine {
 	o.Processes, o.Memory, o.CPU = cmp.Or(o.Processes, 16), cmp.Or(o.Memory, 256<<20), cmp.Or(o.CPU, script.MaxCPU)
-	o.Program = cmp.Or(o.Program, self)
+	o.Program = cmp.Or(o.Program, reexec.Self)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -1,7 +1,6 @@
 package scriptengine
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +22,6 @@ const (
 	grace = 2 * time.Second
 	// writeIn is how long sending a message may take if the process does not read it.
 	writeIn = 10 * time.Second
-	// maxErrors is how much of the process's error output is kept, in bytes.
-	maxErrors = 4 << 10
 	// runtimeFault is the exit code of a program that its Go runtime has ended.
 	runtimeFault = 2
 )
@@ -35,7 +32,7 @@ type process struct {
 	limits jail.Limits
 	in     *os.File // the process reads from it
 	out    *os.File // the process writes to it
-	errors head
+	errors reexec.Head
 
 	sending sync.Mutex
 	mu      sync.Mutex // guards why
@@ -141,25 +138,6 @@ func (p *process) wait(file string) *worker.Failure {
 	default:
 		return failed("code", "%s: its process has ended without a message: %s%s", file, state, map[bool]string{true: ": " + line}[line != ""])
 	}
-}
-
-// head keeps the beginning of what is written.
-type head struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.text.Write(p[:min(len(p), maxErrors-h.text.Len())])
-	return len(p), nil
-}
-
-func (h *head) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.ToValidUTF8(h.text.String(), "\uFFFD")
 }
 
 // read reads a message. It returns io.EOF if the process has ended, or its message is invalid.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
@@ -46,7 +47,7 @@ func lookAtPython(path string) (p child.Python, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "-I", "-S", "-B", "-c", pythonLook)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin"}, "/"
-	var said head
+	var said reexec.Head
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {

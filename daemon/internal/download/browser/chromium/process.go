@@ -10,14 +10,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
 )
-
-// maxErrors is how much of the browser's error output is kept, in bytes.
-const maxErrors = 16 << 10
 
 // Options are those of a Process. Browser and Dir must be given.
 type Options struct {
@@ -35,7 +31,7 @@ type Process struct {
 	cmd     *exec.Cmd
 	profile string
 	done    chan struct{}
-	errors  head
+	errors  reexec.Head
 }
 
 // Start starts a browser. End it.
@@ -60,7 +56,7 @@ func Start(o Options) (_ *Process, err error) {
 		return nil, errors.Join(err, read.Close(), in.Close(), os.RemoveAll(p.profile))
 	}
 	p.In, p.Out = in, out
-	p.cmd = exec.Command(cmp.Or(o.Program, self))
+	p.cmd = exec.Command(cmp.Or(o.Program, reexec.Self))
 	p.cmd.Args = []string{"uridownloader", Command, strconv.FormatInt(cmp.Or(o.Memory, 1<<30), 10), p.profile, o.Browser}
 	p.cmd.Env, p.cmd.Dir = []string{}, "/"
 	p.cmd.Stderr, p.cmd.ExtraFiles = &p.errors, []*os.File{read, write} // 3 and 4, as the browser expects them
@@ -127,23 +123,4 @@ func (p *Process) Why() (why string, jailed bool) {
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
-}
-
-// head keeps the beginning of what is written.
-type head struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.text = append(h.text, p[:min(len(p), maxErrors-len(h.text))]...)
-	return len(p), nil
-}
-
-func (h *head) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.ToValidUTF8(string(h.text), "\uFFFD")
 }

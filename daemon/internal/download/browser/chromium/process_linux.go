@@ -6,9 +6,6 @@ import (
 	"syscall"
 )
 
-// self is this program, even if its file has been replaced since.
-const self = "/proc/self/exe"
-
 // group puts the processes into their own group, which dies with the thread that starts it.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
