@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -172,4 +173,53 @@ func (m *Master) JSON(ctx context.Context, method, path, contentType string, bod
 		return fmt.Errorf("%s: answer of %s %s: %w", m.base, method, path, err)
 	}
 	return nil
+}
+
+// Command makes a command that calls a master. A first argument that its Use calls NAME or JOB is the
+// name of a job, and is completed.
+func Command(cmd *cobra.Command, do func(cmd *cobra.Command, m *Master, args []string) error) *cobra.Command {
+	var flags Flags
+	flags.Register(cmd)
+	if strings.Contains(cmd.Use, " NAME") || strings.Contains(cmd.Use, " JOB") {
+		cmd.ValidArgsFunction = flags.CompleteJob
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := flags.Dial(cmd)
+		if err != nil {
+			return err
+		}
+		return do(cmd, m, args)
+	}
+	return cmd
+}
+
+// JobPath is the path of a job in the API of masters.
+func JobPath(name string) string { return "/api/v1/jobs/" + url.PathEscape(name) }
+
+// completionWait is how long the completion of a name waits for the master.
+const completionWait = 2 * time.Second
+
+// CompleteJob offers the names of the master's jobs, if the master answers quickly; further
+// arguments are files.
+func (f *Flags) CompleteJob(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	m, err := f.Dial(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	var answer struct {
+		Jobs []struct{ Name, Status string }
+	}
+	if err := m.JSON(ctx, http.MethodGet, "/api/v1/jobs", "", nil, &answer); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, j := range answer.Jobs {
+		names = append(names, cobra.CompletionWithDesc(j.Name, j.Status))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -3,9 +3,13 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
+	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
 
 // NewCommand makes the command job.
@@ -94,4 +99,184 @@ func WriteBlocked(w io.Writer, job string, why []string) error {
 		}
 	}
 	return nil
+}
+
+func newAdd() *cobra.Command {
+	var skip bool
+	return skipInvalid(calls.Command(&cobra.Command{
+		Use:     "add FILE",
+		Short:   "Check a job and store it; its tasks are handed out at once",
+		Example: "  uridownloader job add news.yaml",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		return send(cmd, m, args[0], skip, func(string) (method, path string) { return http.MethodPost, "/api/v1/jobs" })
+	}), &skip)
+}
+
+func newChange() *cobra.Command {
+	var skip bool
+	return skipInvalid(calls.Command(&cobra.Command{
+		Use:     "change FILE",
+		Short:   "Give a job the settings in a file, as a new version",
+		Example: "  uridownloader job change news.yaml",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		return send(cmd, m, args[0], skip, func(name string) (method, path string) { return http.MethodPut, calls.JobPath(name) })
+	}), &skip)
+}
+
+func newShow() *cobra.Command {
+	var asJSON bool
+	cmd := calls.Command(&cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a job, with its tasks by state",
+		Example: "  uridownloader job show news",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		var text json.RawMessage
+		if err := m.JSON(cmd.Context(), http.MethodGet, calls.JobPath(args[0]), "", nil, &text); err != nil {
+			return err
+		}
+		return showJob(cmd.OutOrStdout(), text, asJSON)
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
+
+func newList() *cobra.Command {
+	var asJSON bool
+	cmd := calls.Command(&cobra.Command{
+		Use:     "list",
+		Short:   "List all jobs, with their tasks by state",
+		Example: "  uridownloader job list",
+		Args:    cobra.NoArgs,
+	}, func(cmd *cobra.Command, m *calls.Master, _ []string) error {
+		var answer struct{ Jobs []json.RawMessage }
+		if err := m.JSON(cmd.Context(), http.MethodGet, "/api/v1/jobs", "", nil, &answer); err != nil {
+			return err
+		}
+		rows := [][]string{jobHeader()}
+		for _, text := range answer.Jobs {
+			if asJSON {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text); err != nil {
+					return err
+				}
+				continue
+			}
+			var j job
+			if err := json.Unmarshal(text, &j); err != nil {
+				return err
+			}
+			rows = append(rows, j.row())
+		}
+		if asJSON {
+			return nil
+		}
+		return human.Table(cmd.OutOrStdout(), rows, map[int]bool{0: true, 1: true})
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one job a line")
+	return cmd
+}
+
+func newTurn(verb, short string) *cobra.Command {
+	return calls.Command(&cobra.Command{
+		Use:     verb + " NAME",
+		Short:   short,
+		Example: "  uridownloader job " + verb + " news",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		var text json.RawMessage
+		if err := m.JSON(cmd.Context(), http.MethodPost, calls.JobPath(args[0])+"/"+verb, "", nil, &text); err != nil {
+			return err
+		}
+		return showJob(cmd.OutOrStdout(), text, false)
+	})
+}
+
+func newDrop() *cobra.Command {
+	var confirm string
+	cmd := calls.Command(&cobra.Command{
+		Use:     "drop NAME --confirm NAME",
+		Short:   "Remove a job with its tasks, data and logs",
+		Example: "  uridownloader job drop news --confirm news",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		if confirm != args[0] {
+			return command.UsageError{Err: errors.New("its tasks, data and logs are removed with it: want --confirm " + args[0])}
+		}
+		if err := m.JSON(context.WithoutCancel(cmd.Context()), http.MethodDelete, calls.JobPath(args[0])+"?confirm="+url.QueryEscape(confirm), "", nil, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "job %s is dropped\n", args[0])
+		return err
+	})
+	cmd.Flags().StringVar(&confirm, "confirm", "", "repeat the `name` of the job to confirm")
+	return cmd
+}
+
+func newGenerate() *cobra.Command {
+	return calls.Command(&cobra.Command{
+		Use:   "generate NAME",
+		Short: "Run the script generate of a job now, beside its schedule",
+		Long: `Run the script generate of a job now, beside its schedule. The run is a task of the job, as those of the schedule
+are; run.time is the time of this call. It needs a token with the scope submit.`,
+		Example: "  uridownloader job generate news\n  uridownloader tasks news        # whether it has ended\n  uridownloader logs news         # what failed, and why",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		var answer struct {
+			Run, Task, Status string
+			Added             bool
+		}
+		if err := m.JSON(cmd.Context(), http.MethodPost, calls.JobPath(args[0])+"/generate", "", nil, &answer); err != nil {
+			return err
+		}
+		does := "runs next"
+		switch {
+		case !answer.Added:
+			does = "is there already"
+		case answer.Status == "off":
+			does = "waits until `uridownloader job resume " + args[0] + "`"
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, task %s\n", answer.Run, does, answer.Task)
+		return err
+	})
+}
+
+func newRetry() *cobra.Command {
+	var reasons, hosts []string
+	var asJSON bool
+	cmd := calls.Command(&cobra.Command{
+		Use:   "retry NAME",
+		Short: "Try tasks of a job again that have failed",
+		Long: `Try tasks of a job again that have failed, as if they had never been tried: all of them, or those whose
+last attempt failed for one of some reasons, or that are of one of some hosts. A reason is the word with which it
+begins in the output of tasks, such as timeout. It needs a token with the scope submit.`,
+		Example: "  uridownloader job retry news\n  uridownloader job retry news --reason connect --reason timeout --host www.example.com",
+		Args:    cobra.ExactArgs(1),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		var answer struct {
+			Retried int    `json:"retried"`
+			Status  string `json:"status"`
+		}
+		path := calls.JobPath(args[0]) + "/retry"
+		if query := (url.Values{"reason": reasons, "host": hosts}).Encode(); query != "" {
+			path += "?" + query
+		}
+		if err := m.JSON(cmd.Context(), http.MethodPost, path, "", nil, &answer); err != nil {
+			return err
+		}
+		if asJSON {
+			return command.WriteJSON(cmd.OutOrStdout(), answer)
+		}
+		note := ""
+		if answer.Status == "off" {
+			note = "; the job is off: `uridownloader job resume " + args[0] + "`"
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s tasks wait again%s\n", human.Count(int64(answer.Retried)), note)
+		return err
+	})
+	cmd.Flags().StringArrayVar(&reasons, "reason", nil, "only those that failed for this `reason`; may be given several times")
+	cmd.Flags().StringArrayVar(&hosts, "host", nil, "only those of this `host`; may be given several times")
+	command.JSONFlag(cmd, &asJSON)
+	return cmd
 }

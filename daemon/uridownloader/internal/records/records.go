@@ -10,10 +10,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
 
@@ -69,4 +72,65 @@ func text(record map[string]any, key string) string {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return "-"
+}
+
+// NewTasks makes the command tasks.
+func NewTasks() *cobra.Command {
+	return newList(&cobra.Command{
+		Use:   "tasks JOB",
+		Short: "List the tasks of a job",
+		Example: `  uridownloader tasks news --state failed
+  uridownloader tasks news --json | jq -r .uri`,
+	}, "tasks", func(r map[string]any) string {
+		line := fmt.Sprintf("%-8s %3s  %s", text(r, "state"), text(r, "attempts"), text(r, "uri"))
+		if reason := text(r, "failed_reason"); reason != "-" {
+			line += "  (" + strings.Join(strings.Fields(reason), " ") + ")"
+		}
+		return line
+	}, "state", "only tasks in this `state`: waiting, ready, running, done or failed")
+}
+
+// NewLogs makes the command logs.
+func NewLogs() *cobra.Command {
+	return newList(&cobra.Command{
+		Use:     "logs JOB",
+		Short:   "List the attempts of a job: when, what came, how long it took",
+		Example: "  uridownloader logs news --limit 20",
+	}, "logs", func(r map[string]any) string {
+		spent, _ := r["spend_time_us"].(float64)
+		return strings.TrimRight(fmt.Sprintf("%s  %3s  %7s  %s  %s", text(r, "added"), text(r, "status"),
+			human.Duration((time.Duration(spent)*time.Microsecond).Round(time.Millisecond)), text(r, "uri"), strings.TrimPrefix(strings.Join(strings.Fields(text(r, "failed_reason")), " "), "-")), " ")
+	}, "task", "only of the task with this `id`")
+}
+
+// NewData makes the command data.
+func NewData() *cobra.Command {
+	cmd := newList(&cobra.Command{
+		Use:   "data JOB",
+		Short: "List what was downloaded for a job",
+		Example: `  uridownloader data news
+  uridownloader data body news 0123456789abcdef0123456789abcdef > page.html`,
+	}, "data", func(r map[string]any) string {
+		size, _ := r["size"].(float64)
+		return fmt.Sprintf("%s  %3s  %10s  %-24s  %s", text(r, "task"), text(r, "status"), human.Bytes(int64(size)), text(r, "content_type"), text(r, "uri"))
+	}, "task", "only of the task with this `id`")
+	cmd.AddCommand(newBody())
+	return cmd
+}
+
+func newBody() *cobra.Command {
+	return calls.Command(&cobra.Command{
+		Use:     "body JOB TASK",
+		Short:   "Print the body that was downloaded for a task",
+		Example: "  uridownloader data body news 0123456789abcdef0123456789abcdef > page.html",
+		Args:    cobra.ExactArgs(2),
+	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+		resp, err := m.Do(cmd.Context(), http.MethodGet, calls.JobPath(args[0])+"/data/"+url.PathEscape(args[1]), "", nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		_, err = io.Copy(cmd.OutOrStdout(), resp.Body)
+		return err
+	})
 }
