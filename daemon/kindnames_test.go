@@ -27,8 +27,8 @@ var mayNameKinds = []string{
 // mayExplainKinds are help texts of commands, which tell people what the kinds are for.
 var mayExplainKinds = []string{
 	"daemon/urifilter/internal/bitmap/bitmap.go", "daemon/urifilter/internal/filter/command.go", "daemon/urifilter/internal/filter/export.go", "daemon/urifilter/internal/filter/filter.go",
-	"daemon/urifilter/internal/filter/forget.go", "daemon/urifilter/internal/filter/import.go", "daemon/urifilter/internal/filter/reserve.go",
-	"daemon/urifilter/internal/filters/create.go", "daemon/urifilter/internal/filters/filters.go", "daemon/urifilter/internal/filters/list.go", "daemon/urifilter/internal/filters/merge.go",
+	"daemon/urifilter/internal/filter/forget.go", "daemon/urifilter/internal/filter/import.go", "daemon/urifilter/internal/filter/settle.go",
+	"daemon/urifilter/internal/filters/filters.go",
 	"daemon/urifilter/internal/near/near.go", "daemon/urifilter/internal/size/size.go", "daemon/internal/front/http/status/texts.go",
 }
 

@@ -5,12 +5,19 @@ package connection
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
@@ -109,4 +116,153 @@ func (c *Flags) CompleteFilter(cmd *cobra.Command, args []string, _ string) ([]c
 		names = append(names, cobra.CompletionWithDesc(f.Name, f.Kind+", about "+human.Count(int64(f.ItemsEstimate+f.Items))+" items"))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// Target is the daemon that the flags name, for commands that write their calls themselves.
+type Target struct {
+	URL   *url.URL // its path has no slash at the end
+	Token string
+}
+
+// Target reads the flags. It makes no call.
+func (c *Flags) Target(cmd *cobra.Command) (Target, error) {
+	daemon, err := c.Dial(cmd) // reports faults of the flags
+	if err != nil {
+		return Target{}, err
+	}
+	daemon.Close()
+	text := FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
+	if strings.Contains(text, ",") {
+		return Target{}, command.UsageError{Err: fmt.Errorf("--server %s: want one daemon", text)}
+	}
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return Target{}, command.UsageError{Err: err}
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	token, err := c.token.Read(cmd)
+	return Target{URL: u, Token: token}, err
+}
+
+// Connect opens a connection for HTTP/1.1, with TLS if the URL says so. It uses no proxy.
+func (t Target) Connect(ctx context.Context) (net.Conn, error) {
+	port := t.URL.Port()
+	secure := t.URL.Scheme == "https"
+	switch {
+	case port == "" && secure:
+		port = "443"
+	case port == "":
+		port = "80"
+	}
+	address := net.JoinHostPort(t.URL.Hostname(), port)
+	if secure {
+		d := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}}
+		return d.DialContext(ctx, "tcp", address)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// Credential holds the flags that give a command the token for a daemon.
+type Credential struct {
+	token, file string
+}
+
+// Register adds the flags to a command.
+func (c *Credential) Register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.token, "token", "", "access `token`; in the environment other users cannot see it (env URIFILTER_TOKEN)")
+	f.StringVar(&c.file, "token-file", "", "`file` that holds the access token alone (env URIFILTER_TOKEN_FILE)")
+}
+
+// Read returns the token, "" if none is given. Flags override the environment.
+func (c *Credential) Read(cmd *cobra.Command) (string, error) {
+	given := cmd.Flags().Changed
+	if given("token") && given("token-file") {
+		return "", command.UsageError{Err: errors.New("--token and --token-file: want one of them")}
+	}
+	file := c.file
+	switch env := os.Getenv("URIFILTER_TOKEN"); {
+	case given("token"):
+		return c.token, nil
+	case given("token-file"):
+	case env != "":
+		return env, nil
+	default:
+		file = os.Getenv("URIFILTER_TOKEN_FILE")
+	}
+	if file == "" {
+		return "", nil
+	}
+	return readToken(file)
+}
+
+// largestToken bounds the length of a token: no daemon reads a longer header.
+const largestToken = 4096
+
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || len(token) > largestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("token file %s: want one token and nothing else", file)
+	}
+	return token, nil
+}
+
+// RegisterFilter adds --filter to a command, and its old name --type. usage says what filters it may name.
+func (c *Flags) RegisterFilter(cmd *cobra.Command, name *string, usual, usage string) {
+	f := cmd.Flags()
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "type" {
+			name = "filter"
+		}
+		return pflag.NormalizedName(name)
+	})
+	f.StringVarP(name, "filter", "t", usual, usage+" (env URIFILTER_FILTER)")
+	if err := cmd.RegisterFlagCompletionFunc("filter", c.CompleteFilter); err != nil {
+		panic(err) // the flag is defined above
+	}
+}
+
+// Filter returns the filter that a command is to ask: that of the flag, else of the environment, whose old name
+// is URIFILTER_TYPE, else the usual one.
+func Filter(cmd *cobra.Command, name string) string {
+	if os.Getenv("URIFILTER_FILTER") != "" {
+		return FlagOrEnv(cmd, "filter", name, "URIFILTER_FILTER")
+	}
+	return FlagOrEnv(cmd, "filter", name, "URIFILTER_TYPE")
+}
+
+// RESP is the flag of commands that call a daemon's port for Redis clients.
+type RESP struct{ url string }
+
+// Register adds the flag to a command.
+func (r *RESP) Register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.url, "resp", "redis://127.0.0.1:6380", "`URL` of the daemon's port for Redis clients (resp.listen); rediss:// with TLS (env URIFILTER_RESP)")
+}
+
+// Options returns how the port is called, with the token of other flags. It makes no call.
+func (r *RESP) Options(cmd *cobra.Command, token string) (*redis.Options, error) {
+	o, err := redis.ParseURL(FlagOrEnv(cmd, "resp", r.url, "URIFILTER_RESP"))
+	if err != nil {
+		return nil, command.UsageError{Err: fmt.Errorf("--resp: %w%swant redis://HOST:PORT, or rediss:// with TLS", err, command.HintMark)}
+	}
+	if o.DB != 0 {
+		return nil, command.UsageError{Err: errors.New("--resp: a daemon has no databases; want redis://HOST:PORT")}
+	}
+	if token != "" {
+		o.Username, o.Password = "", token
+	}
+	if o.TLSConfig != nil {
+		o.TLSConfig.MinVersion = tls.VersionTLS12
+	}
+	o.DisableIdentity, o.DialerRetries = true, 1
+	o.MaxRetries = -1 // a repeated call could do its work twice
+	return o, nil
 }
