@@ -6,11 +6,13 @@ package environment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/secret"
 	"github.com/cr-clawer/urifilter/provision/step"
 	"github.com/cr-clawer/urifilter/systemd"
 )
@@ -160,4 +162,77 @@ func (f folder) is(seen string) (bool, error) {
 		return false, fmt.Errorf("%s: it is a %s: want a folder\nhint: see what it is, and move it away", f.path, kind)
 	}
 	return seen == fmt.Sprintf("directory|%o|%s|%s", f.mode, f.owner, f.group), nil
+}
+
+// CallerToken is the file, in the daemon's settings folder, with the token of another program that
+// calls it.
+func CallerToken(caller string) string { return caller + ".token" }
+
+// token makes the token of a caller in a file of the settings folder.
+func (o Options) token(of, name string) step.Wish {
+	path := o.Program.ConfigDir() + "/" + name
+	return step.NewWish("environment: "+of+" token", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		f, there, err := host.ReadFile(ctx, h, path)
+		if err != nil {
+			return nil, err
+		}
+		owner := "root:" + o.Group
+		right := f.Mode == 0o640 && f.Owner+":"+f.Group == owner
+		switch {
+		case there && secret.IsDrawn(f.Content) && right:
+			return nil, nil
+		case there && secret.IsDrawn(f.Content):
+			return &step.Change{Summary: fmt.Sprintf("let only %s read %s", owner, path), Apply: func(ctx context.Context) error {
+				_, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", host.Quote(owner), host.Quote(path)), Root: true})
+				return err
+			}}, nil
+		}
+		return &step.Change{Summary: "make " + path, Apply: func(ctx context.Context) error {
+			file := secret.File{Path: path, Temporary: path + ".XXXXXX", Owner: owner, Mode: "0640"}
+			_, err := h.Run(ctx, host.Command{Script: file.Script(), Root: true, Secret: true})
+			return err
+		}}, nil
+	})
+}
+
+// OperatorToken reads the token in a file, with which the host's own jobs call a daemon: the
+// monthly writeback and the toolkit's health check; "" if it does not exist yet.
+func OperatorToken(ctx context.Context, h host.Host, path string) (string, error) {
+	token, err := secret.Read(ctx, h, path, "remove the file and run `go tool mage install:env`, which makes another")
+	if errors.Is(err, secret.ErrNoPassword) {
+		return "", nil
+	}
+	return token, err
+}
+
+// HugePages warns if the kernel provides no huge pages: the bit-maps request them. It changes
+// nothing, because the setting affects the whole machine.
+func HugePages() step.Proof {
+	return step.NewProof("environment: huge pages", func(ctx context.Context, h host.Host) error {
+		out, err := h.Run(ctx, host.Command{Script: "cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || :", Look: true})
+		if err == nil && strings.Contains(out.Stdout, "[never]") {
+			step.Warn(ctx, "transparent huge pages are off: filters of many million items answer more slowly; `echo madvise >/sys/kernel/mm/transparent_hugepage/enabled` gives them to programs that ask for them")
+		}
+		return err
+	})
+}
+
+// lookClock finds out whether the clock is synchronized.
+const lookClock = `systemd-detect-virt --container --quiet && { echo container; exit; }
+[ "$(timedatectl show --property=NTPSynchronized --value 2>/dev/null)" = yes ] && { echo synchronized; exit; }
+for u in systemd-timesyncd chrony chronyd ntp ntpsec ntpd openntpd; do
+	systemctl is-active --quiet $u.service && { echo $u; exit; }
+done
+echo nobody`
+
+// Clock warns if the clock is not synchronized: timing filters, leases in the archive and the
+// monthly writeback depend on it.
+func Clock() step.Proof {
+	return step.NewProof("environment: clock", func(ctx context.Context, h host.Host) error {
+		out, err := h.Run(ctx, host.Command{Script: lookClock, Look: true})
+		if err == nil && strings.TrimSpace(out.Stdout) == "nobody" {
+			step.Warn(ctx, "the clock is not synchronized; `apt-get install systemd-timesyncd`, or chrony, does that")
+		}
+		return err
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 )
 
 // Host is an open connection to a server. It is safe for concurrent use.
@@ -119,3 +120,71 @@ func Words(words ...string) string {
 	}
 	return strings.Join(quoted, " ")
 }
+
+// As unwraps hosts that only watch another one until it finds a T: a connection that can
+// open tunnels, for example. Wrappers have a method Unwrap() Host.
+func As[T any](h Host) (T, bool) {
+	for h != nil {
+		if t, ok := h.(T); ok {
+			return t, true
+		}
+		wrapper, ok := h.(interface{ Unwrap() Host })
+		if !ok {
+			break
+		}
+		h = wrapper.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
+// mostInput bounds what Input reads, in bytes.
+const mostInput = 64 << 10
+
+// Input returns a command's input, if it is short and can be read again, as that of a strings.Reader; "" for none.
+func Input(c Command) (text string, known bool) {
+	if c.Stdin == nil {
+		return "", true
+	}
+	sized, is := c.Stdin.(interface {
+		io.ReadSeeker
+		Len() int
+	})
+	if !is || sized.Len() > mostInput {
+		return "", false
+	}
+	at, err := sized.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return "", false
+	}
+	read, err := io.ReadAll(sized)
+	if _, again := sized.Seek(at, io.SeekStart); err != nil || again != nil {
+		return "", false
+	}
+	return string(read), true
+}
+
+// Sleep waits for d, or until ctx ends; then it returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	wait := time.NewTimer(d)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Files of the toolkit on hosts have its name, whatever program they are for.
+const (
+	// Toolkit is that name, for files.
+	Toolkit = "urifilter-toolkit"
+	// Written begins the comment at the head of a file.
+	Written = "Written by the urifilter toolkit"
+	// LockPath is where it keeps two runs apart.
+	LockPath = "/run/" + Toolkit + ".lock"
+)

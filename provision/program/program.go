@@ -6,7 +6,12 @@ package program
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/systemd"
@@ -127,4 +132,107 @@ type Settings struct {
 	// AskOnHost does the same with the program at path, on a host that opens no tunnels; the
 	// token is "" if the daemon asks for none. Nil: such a host cannot be checked.
 	AskOnHost func(ctx context.Context, h host.Host, path, token string) error
+}
+
+// Daemon is a running daemon of a program, to be called over HTTP.
+type Daemon interface {
+	// Host is the name of its host in the inventory.
+	Host() string
+	// Call sends a request with the host's own token; body is JSON, "" for none. An
+	// answer with any status is not an error.
+	Call(ctx context.Context, method, path, body string) (Answer, error)
+}
+
+// Answer is the response to a call.
+type Answer struct {
+	Status int
+	Body   string // at most 16 MiB of it: metrics of a thousand filters are 2 MiB
+}
+
+// Problem is the error for an answer other than 200.
+type Problem struct {
+	Status int
+	Code   string // error_code of problem+json, "" if the answer is another text
+	text   string
+}
+
+func (p *Problem) Error() string { return p.text }
+
+// Problem returns the answer as an error; call names it for people: "GET /readyz".
+func (a Answer) Problem(call string) error {
+	var told struct {
+		Detail string `json:"detail"`
+		Code   string `json:"error_code"`
+	}
+	p := &Problem{Status: a.Status}
+	if json.Unmarshal([]byte(a.Body), &told) == nil && told.Code != "" {
+		p.Code = told.Code
+		p.text = fmt.Sprintf("%s: %d %s: %s", call, a.Status, told.Code, told.Detail)
+	} else {
+		p.text = fmt.Sprintf("%s: %d %s: %s", call, a.Status, http.StatusText(a.Status), a.Short())
+	}
+	return p
+}
+
+// Short returns the beginning of the body, in one line.
+func (a Answer) Short() string {
+	text := strings.Join(strings.Fields(a.Body), " ")
+	if len(text) > 200 {
+		text = text[:200] + "..."
+	}
+	return text
+}
+
+// CLI is a program's command line on a host, for its daemon on the same host.
+type CLI struct {
+	Program   systemd.Program
+	Binary    string // path of the program
+	TokenFile string // path of the file with the host's own token; it may be missing
+	User      string // of the service, who runs it
+}
+
+// Command runs the program with words, which are shell text. The token goes from its file into an environment variable
+// of the program: no argument contains it.
+func (c CLI) Command(words string) host.Command {
+	// The working directory must be readable for the user, whoever logged in.
+	script := fmt.Sprintf("cd /\nif [ -r %s ]; then %[2]s=$(cat %[1]s); export %[2]s; fi\nexec %[3]s %[4]s",
+		host.Quote(c.TokenFile), c.Program.Env("TOKEN"), host.Quote(c.Binary), words)
+	return host.Command{Script: script, User: c.User}
+}
+
+// Said returns the message with which the program has failed, "" if it is none of its own.
+func (c CLI) Said(err error) string {
+	var failed *host.CommandError
+	if !errors.As(err, &failed) {
+		return ""
+	}
+	// Lines before the error only report progress.
+	_, said, _ := strings.Cut("\n"+strings.TrimSpace(failed.Output.Stderr), "\n"+c.Program.Name+": ")
+	return said
+}
+
+// Counts are what the metrics of a daemon say at one moment.
+type Counts struct {
+	Ready   bool
+	Version string
+	// Began is when the process started, in seconds since 1970: the next four count from there.
+	Began                        float64
+	Requests, Errors, Items, New float64
+	Filters                      []FilterCounts
+}
+
+// FilterCounts are those of one filter.
+type FilterCounts struct {
+	Name     string  `json:"name"`
+	Items    float64 `json:"items"`
+	Capacity float64 `json:"capacity,omitempty"` // 0: it has none
+	FPR      float64 `json:"fpr_estimate,omitempty"`
+}
+
+// Full is the share of its capacity that a filter has taken; 0 without a capacity.
+func (f FilterCounts) Full() float64 {
+	if f.Capacity == 0 {
+		return 0
+	}
+	return f.Items / f.Capacity
 }

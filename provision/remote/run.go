@@ -1,7 +1,11 @@
 package remote
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -301,4 +305,148 @@ func (r *running) notBegun(code int) error {
 	}
 	return fmt.Errorf("%s: the login %s runs no commands: exit code %d: %s\nhint: see what this says: %s",
 		r.conn.Name(), r.conn.Target(), code, host.LastLine(said), r.conn.link.Target().Call("true"))
+}
+
+// loader is what the login shell of a host runs, whatever shell it is: the text contains
+// nothing that any of them (sh, bash, zsh, fish, csh) would change within single quotes. It
+// says on both outputs that it has begun, which separates what start-up files write from
+// what the command writes. Then it reads lines until one with the same word, which skips a
+// password that sudo did not ask for; then the script, which thus may be of any length and
+// appears in no list of processes. What follows is for the script.
+//
+// Commands keep the word in their environment, by which they are found when they must be ended.
+//
+// $0 is the word, $1 the number of the script's lines, $2 is "1" if nothing follows.
+const loader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; DEBIAN_FRONTEND=noninteractive; ` +
+	`TOOLKIT_RUN=$0; export LC_ALL PATH DEBIAN_FRONTEND TOOLKIT_RUN; umask 022; cd /; ` +
+	`echo "$0"; echo "$0" >&2; ` +
+	`_l=; until [ "$_l" = "$0" ]; do IFS= read -r _l || exit 125; done; ` +
+	`_n=$1; _e=$2; _s=; _r=$(printf "\nx"); _r=${_r%x}; ` +
+	`while [ "$_n" -gt 0 ]; do IFS= read -r _l || exit 125; _s=$_s$_l$_r; _n=$((_n-1)); done; ` +
+	`shift 2; [ "$_e" = 1 ] && exec </dev/null; unset _l _n _e _r; eval "$_s"`
+
+// shortLoader is the loader for a short script without input. The script is the
+// argument $1, in base64, which no shell changes: sshd accepts no input before it has begun to run a
+// command, so that a script that is sent after it comes a round trip later. Scripts have no secrets in them.
+const shortLoader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; DEBIAN_FRONTEND=noninteractive; ` +
+	`TOOLKIT_RUN=$0; export LC_ALL PATH DEBIAN_FRONTEND TOOLKIT_RUN; umask 022; cd /; ` +
+	`echo "$0"; echo "$0" >&2; _s=$(printf %s "$1" | base64 -d) || exit 125; shift; exec </dev/null; eval "$_s"`
+
+// mostShort bounds such a script, in bytes: some shells have short words.
+const mostShort = 8 << 10
+
+// shortLine is commandLine for a short script.
+func shortLine(as, word, script string) string {
+	return fmt.Sprintf("exec env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin %s/bin/sh -c '%s' %s %s",
+		as, shortLoader, word, base64.StdEncoding.EncodeToString([]byte(script)))
+}
+
+// commandLine returns what sshd must run; as is the prefix that changes the user, if any.
+func commandLine(as, word string, lines int, noInput bool) string {
+	empty := 0
+	if noInput {
+		empty = 1
+	}
+	return fmt.Sprintf("exec env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin %s/bin/sh -c '%s' %s %d %d",
+		as, loader, word, lines, empty)
+}
+
+// preamble returns what the loader reads, up to where the command's own input begins.
+func preamble(word, script string) string { return word + "\n" + script + "\n" }
+
+func linesOf(script string) int { return strings.Count(script, "\n") + 1 }
+
+// newWord returns a word that no host writes by itself.
+func newWord() string {
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return "urifilter-" + hex.EncodeToString(random[:])
+}
+
+// mostOutput is how much of an output is kept, at least; the beginning of a longer one is dropped.
+const mostOutput = 1 << 20
+
+// output collects what a command writes, after the line with the word. It is safe for
+// concurrent use.
+type output struct {
+	word  string
+	begun chan struct{} // closed at the word
+	next  func([]byte)  // gets what is written after the word; nil: it is kept
+
+	mu      sync.Mutex
+	before  bytes.Buffer // what start-up files, or sudo, wrote
+	started bool
+	kept    []byte
+	dropped int64
+}
+
+func newOutput(word string) *output { return &output{word: word, begun: make(chan struct{})} }
+
+// mostBefore bounds what is kept of the output before the word.
+const mostBefore = 64 << 10
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.started {
+		o.pass(p)
+		return len(p), nil
+	}
+	o.before.Write(p)
+	// The word may follow text without a line end.
+	if at := bytes.Index(o.before.Bytes(), []byte(o.word+"\n")); at >= 0 {
+		o.started = true
+		o.pass(o.before.Bytes()[at+len(o.word)+1:])
+		o.before.Truncate(at)
+		close(o.begun)
+	} else if o.before.Len() > mostBefore {
+		o.before.Next(o.before.Len() - mostBefore/2)
+	}
+	return len(p), nil
+}
+
+func (o *output) pass(p []byte) {
+	if o.next != nil {
+		o.next(p)
+		return
+	}
+	o.keep(p)
+}
+
+func (o *output) keep(p []byte) {
+	o.kept = append(o.kept, p...)
+	if over := len(o.kept) - mostOutput; over > mostOutput/2 {
+		o.dropped += int64(over)
+		o.kept = append(o.kept[:0], o.kept[over:]...)
+	}
+}
+
+// text returns what the command wrote; if a part was dropped, it says so.
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if over := len(o.kept) - mostOutput; over > 0 {
+		o.dropped += int64(over)
+		o.kept = o.kept[over:]
+	}
+	if o.dropped > 0 {
+		return fmt.Sprintf("[%d bytes left out]\n%s", o.dropped, o.kept)
+	}
+	return string(o.kept)
+}
+
+// noise returns what was written before the command began.
+func (o *output) noise() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.before.String()
+}
+
+func (o *output) hasBegun() bool {
+	select {
+	case <-o.begun:
+		return true
+	default:
+		return false
+	}
 }

@@ -3,12 +3,19 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/environment"
+	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/schedule"
 	"github.com/cr-clawer/urifilter/provision/service"
+	"github.com/cr-clawer/urifilter/provision/settings"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -186,4 +193,92 @@ func (i *Instance) Rollback() []step.Step {
 		i.ledger.watch(folder.Pointing(func() string { return i.target })),
 	}
 	return append(append(steps, i.unitSteps()...), i.start()...)
+}
+
+// Schedule returns the schedule of the program's job, of a kind; a job that writes back has
+// none where there is no archive.
+func (i *Instance) Schedule(kind string) (*schedule.Schedule, error) {
+	if i.Program.BitMaps && !i.Archived() {
+		kind = schedule.None
+	}
+	return schedule.New(schedule.Options{
+		Program: i.Program.Program, Kind: kind, When: i.run.Site.Inventory.Schedule.When, User: i.user(), Group: i.group(),
+		Shared: i.run.Site.Shares(i.Host, i.Program),
+	})
+}
+
+// Timetable returns the steps of a schedule of that kind; none for a program without a job.
+func (i *Instance) Timetable(kind string) ([]step.Step, error) {
+	if i.Program.Job == nil {
+		return nil, nil
+	}
+	s, err := i.Schedule(kind)
+	if err != nil {
+		return nil, err
+	}
+	packages, err := i.run.Site.Packages(i.Host)
+	return s.Steps(packages), err
+}
+
+// leastDisk is the free space, in KiB, that a release and its upload need where releases are.
+const leastDisk = 100 << 10
+
+// Preflight checks what must hold on the host before anything is changed. The program comes
+// last, because building it takes the longest. The titles name the program: a host may run
+// several, and all of their preflights are asked for.
+func (i *Instance) Preflight() []step.Step {
+	title := "preflight: build " + i.Program.Name
+	if i.run.Builds.ready(i.Host, i.Program) != "" {
+		title = "preflight: program " + i.Program.Name
+	}
+	return append(step.Early(
+		step.NewProof("preflight: no package of "+i.Program.Name, i.units.Alone),
+		step.NewProof("preflight: disk for "+i.Program.Name, func(ctx context.Context, h host.Host) error {
+			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
+				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)
+			_, err := h.Run(ctx, host.Command{Script: script, Look: true})
+			var failed *host.CommandError
+			if errors.As(err, &failed) {
+				return fmt.Errorf("%s\nhint: free space there", strings.TrimSpace(failed.Output.Stderr))
+			}
+			return err
+		}),
+		i.SettingsCheck(),
+	), step.NewProof(title, func(ctx context.Context, h host.Host) error {
+		_, err := i.binary(ctx, h)
+		return err
+	}))
+}
+
+// SettingsCheck is the preflight of the settings. Its errors say what to do next.
+func (i *Instance) SettingsCheck() step.Proof {
+	files := *i.settings
+	files.Values = func(ctx context.Context) (settings.Values, error) {
+		return i.run.Site.Settings(ctx, i.Host, i.Program, true)
+	}
+	check := files.Check()
+	return step.NewProof(check.Title()+" of "+i.Program.Name, func(ctx context.Context, h host.Host) error {
+		err := Hinted(check.Prove(ctx, h), i.Program)
+		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) || errors.As(err, new(*host.CommandError)) {
+			return err
+		}
+		return fleet.Usage(err)
+	})
+}
+
+// Hinted adds a hint to an error about settings that would make a daemon let everybody in.
+func Hinted(err error, p program.Program) error {
+	if err != nil && strings.Contains(err.Error(), "set auth.tokens_file") {
+		return fmt.Errorf("%w\nhint: %s makes a token for whoever calls it", err, TokenCall(p))
+	}
+	return err
+}
+
+// TokenCall returns the command that makes a token for most callers of a program.
+func TokenCall(p program.Program) string {
+	call := "go tool mage settings:token -name=crawler -scopes=" + p.Caller
+	if !p.Runs(inventory.RoleFilter) {
+		call += " -program=" + p.Name
+	}
+	return call
 }

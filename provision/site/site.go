@@ -22,7 +22,9 @@ import (
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/redis"
+	"github.com/cr-clawer/urifilter/provision/schedule"
 	"github.com/cr-clawer/urifilter/provision/secret"
+	"github.com/cr-clawer/urifilter/provision/step"
 )
 
 // Options are what a run knows from the beginning.
@@ -193,4 +195,72 @@ func (s *Site) callers(calls func(program.Servers) bool) []inventory.Host {
 // with returns the hosts that run a program.
 func (s *Site) with(p program.Program) []inventory.Host {
 	return inventory.Having(s.Inventory.Hosts, p.Roles...)
+}
+
+// Collect has a host download the packages of the inventory's roles and settings into a folder here.
+func (s *Site) Collect(ctx context.Context, h host.Host, dir string) error {
+	var packages []string
+	var repositories []apt.Repository
+	if s.redis != nil {
+		packages = append(packages, s.redis.Package())
+	}
+	if s.mysql != nil {
+		packages = append(packages, s.mysql.Package())
+	}
+	if s.Inventory.Schedule.Kind == schedule.Crontab {
+		packages = append(packages, "cron")
+	}
+	for _, p := range s.Programs {
+		for _, h := range s.with(p) {
+			for _, needed := range s.Needs(h, s.On(h, p)) {
+				if !slices.Contains(packages, needed) {
+					packages = append(packages, needed)
+				}
+			}
+		}
+	}
+	if s.mongo != nil {
+		facts, err := host.FactsOf(ctx, h)
+		if err != nil {
+			return err
+		}
+		more, from, err := s.mongo.Sources(ctx, facts)
+		if err != nil {
+			return err
+		}
+		packages, repositories = append(packages, more...), from
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	return apt.Collect(ctx, h, dir, repositories, packages...)
+}
+
+// Paths on a host of the certificate with which a program calls Redis and the archive.
+func authority(p program.Program) string { return p.ConfigDir() + "/tls.ca.pem" }
+func pair(p program.Program) string      { return p.ConfigDir() + "/tls.pem" }
+
+// certificate returns the step for a server on a host, with every name by which it is called.
+func (s *Site) certificate(h inventory.Host, bind []string) func(pki.Place) step.Step {
+	var names []string
+	for _, name := range slices.Concat([]string{"127.0.0.1", "localhost", h.Address, s.reached(h)}, bind) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return func(p pki.Place) step.Step { return s.certs.Step(p, h.Name, names) }
+}
+
+// Certified reports whether a program on a host calls a server of the inventory over TLS.
+func (s *Site) Certified(h inventory.Host, p program.Program) bool {
+	inv := s.Inventory
+	given, err := s.given(h, p)
+	return s.Shares(h, p) && inv.Redis.TLS || err == nil && p.Servers.MongoDB && inv.MongoDB.TLS && s.mongo != nil && !given.Has("mongodb.uri")
+}
+
+// CallingCard is the step that brings that certificate to the host. The daemon picks up a
+// renewed one by itself.
+func (s *Site) CallingCard(h inventory.Host, p program.Program, group string) step.Wish {
+	place := pki.Place{Name: "settings: certificate", CA: authority(p), Pair: pair(p), Group: pki.As(group)}
+	return s.certs.Step(place, h.Name, nil)
 }
