@@ -7,10 +7,13 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -280,4 +283,122 @@ func (k *Copier) note(ctx context.Context, filterID int, reason string) {
 	if err := a.RecordError(ctx, filterID, reason); err != nil {
 		k.log.Debug("error not noted in the archive", "err", err)
 	}
+}
+
+// The wait between two attempts to reconcile: the first, doubled each time up to the second.
+const (
+	reconcileFirst = 500 * time.Millisecond
+	reconcileMost  = 30 * time.Second
+)
+
+// Reconcile brings store and archive together, and retries until that is done or ctx ends.
+func (k *Copier) Reconcile(ctx context.Context) {
+	for wait := reconcileFirst; ; wait = min(2*wait, reconcileMost) {
+		err := k.engine.Reconcile(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			k.log.Info("store and archive agree on the filters", "filters", len(k.engine.Filters()))
+			return
+		}
+		k.log.Warn("the archive cannot be read; filters that the store has are served, others wait",
+			"waiting", k.engine.Waiting(), "again_in", wait, "err", err)
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Every writes all bit-maps back, one after the other, each time interval has passed. If the
+// archive cannot be reached, the round ends: the others would each wait for it in vain. The interval varies by a tenth, so that daemons that were started together drift apart. Every
+// returns when ctx ends.
+func (k *Copier) Every(ctx context.Context, interval time.Duration) {
+	for sleep(ctx, jittered(interval)) {
+		var unreachable error
+		for _, f := range k.engine.Filters() {
+			if _, err := f.BitMap(); err != nil {
+				continue
+			}
+			if unreachable != nil {
+				k.metrics.failed.add("writeback", f.Name)
+				k.log.Error("writeback not tried", "filter", f.Name, "err", unreachable)
+				continue
+			}
+			_, err := k.Writeback(ctx, f.Name, nil)
+			var busy *BusyError
+			var lease *archive.LeaseError
+			switch {
+			case ctx.Err() != nil:
+				return
+			case errors.As(err, &busy), errors.As(err, &lease):
+				k.log.Info("scheduled writeback skipped: another daemon is writing back", "filter", f.Name, "reason", err)
+			case errors.Is(err, archive.ErrUnreachable):
+				unreachable = archive.ErrUnreachable
+			}
+			// Other errors were logged and counted; the next round is another try.
+		}
+	}
+}
+
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// Underway is how far a copy has come, whoever has begun it.
+type Underway struct {
+	Filter, Doing string // writeback or restore
+	Done, Of      int    // stripes; Of 0: it has just begun
+}
+
+// copies are those that run.
+type copies struct {
+	mu  sync.Mutex
+	all map[*Underway]bool
+}
+
+// begin notes a copy. The returned Progress takes note of its steps, and passes them on.
+func (c *copies) begin(doing, filter string, p archive.Progress) (note archive.Progress, end func()) {
+	u := &Underway{Filter: filter, Doing: doing}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[*Underway]bool{}
+	}
+	c.all[u] = true
+	note = func(stripe, of int) {
+		c.mu.Lock()
+		u.Done, u.Of = stripe, of
+		c.mu.Unlock()
+		if p != nil {
+			p(stripe, of)
+		}
+	}
+	return note, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.all, u)
+	}
+}
+
+// Underway lists the copies that run, by filter.
+func (l *Link) Underway() []Underway {
+	l.copies.mu.Lock()
+	defer l.copies.mu.Unlock()
+	var all []Underway
+	for u := range l.copies.all {
+		all = append(all, *u)
+	}
+	slices.SortFunc(all, func(a, b Underway) int { return cmp.Or(cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Doing, b.Doing)) })
+	return all
 }

@@ -8,6 +8,8 @@
 package frontier
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -252,4 +254,152 @@ func (f *Frontier) closeFiles() error {
 		}
 	}
 	return errors.Join(append(errs, f.lock.Release())...)
+}
+
+// Entry is a URI to be fetched.
+type Entry struct {
+	ID       int64 // the order of discovery
+	Key      Key
+	URI      string
+	Host     string // the host to call
+	Depth    int    // links from a seed
+	Referrer string // where it was found; "": a seed
+	Attempts int    // failed ones
+	after    time.Time
+	host     *host
+}
+
+// before is the order in which URIs are fetched: by depth, then those that failed last, then as
+// they were found.
+func (e *Entry) before(o *Entry) bool {
+	switch {
+	case e.Depth != o.Depth:
+		return e.Depth < o.Depth
+	case e.Attempts != o.Attempts:
+		return e.Attempts < o.Attempts
+	}
+	return e.ID < o.ID
+}
+
+// entryHeap is ordered by fetching order, or by time.
+type entryHeap struct {
+	all    []*Entry
+	byTime bool
+}
+
+func (h *entryHeap) Len() int      { return len(h.all) }
+func (h *entryHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
+func (h *entryHeap) Push(x any)    { h.all = append(h.all, x.(*Entry)) }
+func (h *entryHeap) Less(i, j int) bool {
+	if a, b := h.all[i], h.all[j]; h.byTime && !a.after.Equal(b.after) {
+		return a.after.Before(b.after)
+	}
+	return h.all[i].before(h.all[j])
+}
+func (h *entryHeap) Pop() any {
+	last := h.all[len(h.all)-1]
+	h.all = h.all[:len(h.all)-1]
+	return last
+}
+
+func (h *entryHeap) top() *Entry {
+	if len(h.all) == 0 {
+		return nil
+	}
+	return h.all[0]
+}
+
+// rememberTogether is how many URIs the filter gets at once.
+const rememberTogether = 1000
+
+// Start makes leases possible. The crawl must exist, from now or from an earlier process.
+func (f *Frontier) Start(ctx context.Context, o Options) error {
+	o.Attempts = cmp.Or(o.Attempts, 1)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Strict {
+		o.PerHost = 1
+	}
+	f.opt = o
+	f.waiting.byTime, f.retries.byTime = true, true
+	if err := f.rememberAll(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.hosts)
+	rows, err := f.read.QueryContext(ctx, "SELECT id, name, stored FROM hosts")
+	if err != nil {
+		return err
+	}
+	if err := sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+		var id, stored int64
+		var name string
+		if err := rows.Scan(&id, &name, &stored); err != nil {
+			return err
+		}
+		h := f.hostNamed(name)
+		h.id, h.stored = id, stored
+		return nil
+	}); err != nil {
+		return err
+	}
+	if rows, err = f.read.QueryContext(ctx, entryQuery+" WHERE u.state = 1"); err != nil {
+		return err
+	}
+	if err := f.scanEntries(rows, func(e *Entry, _ int) { f.retry(e) }); err != nil {
+		return err
+	}
+	heap.Init(&f.retries)
+	for _, h := range f.hosts {
+		f.place(h)
+	}
+	if f.failed != nil {
+		return f.failed
+	}
+	f.began = o.Now()
+	f.changes, f.stopped = make(chan *change, mostTogether), make(chan struct{})
+	go func() {
+		defer close(f.stopped)
+		f.run()
+	}()
+	return nil
+}
+
+// rememberAll sends the filter committed URIs that may not have reached it.
+func (f *Frontier) rememberAll(ctx context.Context) error {
+	if f.opt.Filter == nil {
+		return nil
+	}
+	for {
+		rows, err := f.read.QueryContext(ctx, "SELECT id, uri, state FROM uris WHERE id > ? ORDER BY id LIMIT ?", f.state.Remembered, rememberTogether)
+		if err != nil {
+			return err
+		}
+		var uris []string
+		last := int64(0)
+		if err := sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+			var uri string
+			var state int
+			if err := rows.Scan(&last, &uri, &state); err != nil {
+				return err
+			}
+			if state != elsewhere {
+				uris = append(uris, uri)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if last == 0 {
+			return nil
+		}
+		if len(uris) > 0 {
+			if err := f.opt.Filter.Remember(ctx, uris); err != nil {
+				return err
+			}
+		}
+		f.state.Remembered = last
+	}
 }

@@ -1,6 +1,11 @@
+// Package graph has the graph of links that a crawl finds: the lines of its file, statistics
+// (in-degree, PageRank, dead links, hosts), formats for other programs, and a picture of a small
+// graph. It finds no links, fetches nothing and writes no files: that is the crawl's task.
 package graph
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // indexFile has a line for each page that a crawl has stored, failedFile one for each URI that it gave
@@ -192,3 +199,120 @@ func (g *Graph) each(visit func(from, to uint32, e Edge) error) error {
 		}
 	}
 }
+
+// File is the name of the graph in the folder of a crawl.
+const File = "graph.ndjson"
+
+const (
+	// MaxText and MaxRel bound the bytes of a link's text and of its rel.
+	MaxText = 1024
+	MaxRel  = 256
+	// MaxLine is the length of the longest line: two URIs of 64 KiB fit, even fully escaped.
+	MaxLine = 1 << 20
+)
+
+// Edge is a link. Its line is a JSON object with these four members, in UTF-8, and a line feed. Without the
+// line feed it does not count: to append after a crash, first cut the file after its last line feed.
+type Edge struct {
+	From string `json:"from"` // canonical URI of the page that the link is on
+	To   string `json:"to"`   // canonical URI of the link's target
+	Text string `json:"text"` // what the page shows of it
+	Rel  string `json:"rel"`  // as the page has it
+}
+
+// AppendLine appends the line of an edge to dst. Text and rel are cut at their limits; bytes that
+// are not UTF-8 become U+FFFD. It returns an error for an edge that lacks an end, or is too long.
+func AppendLine(dst []byte, e Edge) ([]byte, error) {
+	if e.From == "" || e.To == "" {
+		return dst, fmt.Errorf("link from %.100q to %.100q: want both ends", e.From, e.To)
+	}
+	e.Text, e.Rel = cut(e.Text, MaxText), cut(e.Rel, MaxRel)
+	line := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return dst, err
+	}
+	if n := line.Len() - len(dst); n > MaxLine {
+		return dst, fmt.Errorf("link from %.100q to %.100q: a line of %d bytes, want %d at most", e.From, e.To, n, MaxLine)
+	}
+	return line.Bytes(), nil
+}
+
+// cut returns the beginning of a text, at most n bytes, without a partial character.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return strings.Clone(text[:n])
+}
+
+// Reader reads the file of a graph. It is for one goroutine.
+type Reader struct {
+	name string
+	r    *bufio.Reader
+	line int
+	read int64
+	cut  bool
+}
+
+// NewReader reads from r; errors use the name.
+func NewReader(name string, r io.Reader) *Reader {
+	return &Reader{name: name, r: bufio.NewReaderSize(r, 64<<10)}
+}
+
+// Next returns the next edge; io.EOF: there is none. Other errors name file and line. A last line
+// without its line feed was cut off by a crash, or is still being written: Next ignores it, and Cut
+// reports it.
+func (r *Reader) Next() (Edge, error) {
+	var e Edge
+	text, err := r.next()
+	if err != nil {
+		return e, err
+	}
+	switch err := json.Unmarshal(text, &e); {
+	case err != nil:
+		return e, r.fault(fmt.Errorf("no link: %w", err))
+	case e.From == "" || e.To == "":
+		return e, r.fault(errors.New(`no link: want {"from": URI, "to": URI, "text": ..., "rel": ...}`))
+	}
+	return e, nil
+}
+
+// next returns the text of the next line, which is valid until the next call.
+func (r *Reader) next() ([]byte, error) {
+	text, err := r.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		long := bytes.Clone(text)
+		for errors.Is(err, bufio.ErrBufferFull) && len(long) <= MaxLine {
+			text, err = r.r.ReadSlice('\n')
+			long = append(long, text...)
+		}
+		text = long
+	}
+	if len(text) > MaxLine {
+		r.line++
+		return nil, r.fault(fmt.Errorf("longer than %d bytes", MaxLine))
+	}
+	switch {
+	case err == io.EOF:
+		r.cut = len(text) > 0
+		return nil, io.EOF
+	case err != nil:
+		return nil, fmt.Errorf("%s: after line %d: %w", r.name, r.line, err)
+	}
+	r.line++
+	r.read += int64(len(text))
+	return text, nil
+}
+
+func (r *Reader) fault(err error) error { return fmt.Errorf("%s:%d: %w", r.name, r.line, err) }
+
+// Cut reports, at the end, whether the last line had no line feed.
+func (r *Reader) Cut() bool { return r.cut }
+
+// Bytes is the length of all lines that were read.
+func (r *Reader) Bytes() int64 { return r.read }

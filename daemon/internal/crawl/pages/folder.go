@@ -4,14 +4,18 @@
 package pages
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
@@ -189,4 +193,94 @@ func (f *Folder) sweepHost(host string, keep func(name string) bool) (removed in
 			return removed, err
 		}
 	}
+}
+
+// Record is a line of index.ndjson.
+type Record struct {
+	URI         string    `json:"uri"`                    // the requested URI
+	Final       string    `json:"final,omitempty"`        // the URI that answered, after redirects, if it differs
+	File        string    `json:"file"`                   // under pages/, with /
+	Status      int       `json:"status"`                 // of HTTP
+	ContentType string    `json:"content_type"`           // as sent
+	Declared    string    `json:"declared_encoding"`      // "": none was, or this is not text
+	Detected    string    `json:"detected_encoding"`      // "": there was no detection, or no result
+	Encoding    string    `json:"encoding"`               // the one used; "": stored unchanged
+	Replaced    int       `json:"replaced,omitempty"`     // characters that stand for bytes which are none in Encoding
+	Bytes       int       `json:"bytes"`                  // of the file
+	SHA256      string    `json:"sha256"`                 // of the file, in hex
+	DuplicateOf string    `json:"duplicate_of,omitempty"` // an earlier page with the same content
+	Depth       int       `json:"depth"`                  // links from a seed
+	Referrer    string    `json:"referrer"`               // the page on which it was first found; "": a seed
+	NoIndex     bool      `json:"noindex,omitempty"`      // the page asks not to be shown in search results (meta robots, X-Robots-Tag)
+	Time        time.Time `json:"time"`                   // when it was stored, in UTC to the millisecond
+}
+
+// Line returns the record as a line, with its line end.
+func (r Record) Line() ([]byte, error) {
+	r.Time = r.Time.UTC().Truncate(time.Millisecond)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// extensions are the file extensions of common media types.
+var extensions = map[string]string{
+	"text/html": "html", "application/xhtml+xml": "html", "text/plain": "txt", "text/css": "css", "text/csv": "csv", "text/markdown": "md",
+	"text/calendar": "ics", "text/vcard": "vcf", "text/xml": "xml", "application/xml": "xml", "application/rss+xml": "xml", "application/atom+xml": "xml",
+	"text/javascript": "js", "application/javascript": "js", "application/x-javascript": "js", "application/json": "json", "application/ld+json": "json",
+	"application/x-ndjson": "ndjson", "application/pdf": "pdf", "application/rtf": "rtf", "application/epub+zip": "epub", "application/msword": "doc",
+	"application/vnd.ms-excel": "xls", "application/vnd.ms-powerpoint": "ppt", "application/vnd.oasis.opendocument.text": "odt",
+	"application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+	"application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx", "application/zip": "zip", "application/gzip": "gz", "application/x-gzip": "gz",
+	"application/x-tar": "tar", "application/x-7z-compressed": "7z", "application/vnd.rar": "rar", "application/wasm": "wasm", "application/sql": "sql",
+	"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/avif": "avif", "image/svg+xml": "svg", "image/bmp": "bmp",
+	"image/tiff": "tif", "image/x-icon": "ico", "image/vnd.microsoft.icon": "ico", "audio/mpeg": "mp3", "audio/ogg": "ogg", "audio/wav": "wav", "audio/flac": "flac",
+	"audio/mp4": "m4a", "video/mp4": "mp4", "video/webm": "webm", "video/mpeg": "mpg", "video/quicktime": "mov", "font/woff": "woff", "font/woff2": "woff2",
+	"font/ttf": "ttf", "font/otf": "otf",
+}
+
+// mediaType returns the type of a Content-Type, without parameters and in lower case.
+func mediaType(contentType string) string {
+	if t, _, err := mime.ParseMediaType(contentType); err == nil {
+		return t
+	}
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+// Extension is the file extension for a Content-Type, without dot: bin for unknown types.
+func Extension(contentType string) string {
+	t := mediaType(contentType)
+	switch {
+	case extensions[t] != "":
+		return extensions[t]
+	case strings.HasSuffix(t, "+xml"):
+		return "xml"
+	case strings.HasSuffix(t, "+json"):
+		return "json"
+	case strings.HasPrefix(t, "text/"):
+		return "txt"
+	}
+	return "bin"
+}
+
+// IsText reports whether bodies of a Content-Type are text, which is stored in UTF-8. All other
+// bodies are stored unchanged.
+func IsText(contentType string) bool {
+	t := mediaType(contentType)
+	switch t {
+	case "application/xml", "application/javascript", "application/x-javascript", "application/json", "application/x-ndjson", "application/sql", "application/ecmascript":
+		return true
+	}
+	return strings.HasPrefix(t, "text/") || strings.HasSuffix(t, "+xml") || strings.HasSuffix(t, "+json")
+}
+
+// IsHTML reports whether bodies of a Content-Type are pages with links.
+func IsHTML(contentType string) bool {
+	t := mediaType(contentType)
+	return t == "text/html" || t == "application/xhtml+xml"
 }

@@ -7,11 +7,14 @@
 package access
 
 import (
+	"hash/maphash"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -167,4 +170,77 @@ func (g *Guard) wrongToken(c Call) error {
 
 func (g *Guard) allows(scopes []string, scope string) bool {
 	return slices.ContainsFunc(scopes, func(has string) bool { return has == scope || slices.Contains(g.includes[has], scope) })
+}
+
+// limiterSlots bounds the memory of a limiter. Addresses that hash to the same slot share it: one
+// of them may then have to wait because of the other.
+const limiterSlots = 1024
+
+// limiter allows each address a burst, and then a steady rate (a leaky bucket for each). It is
+// safe for concurrent use.
+type limiter struct {
+	burst int
+	every time.Duration
+	seed  maphash.Seed
+
+	mu    sync.Mutex
+	slots [limiterSlots]time.Time // when the bucket is empty again
+}
+
+func newLimiter(burst int, every time.Duration) *limiter {
+	return &limiter{burst: burst, every: every, seed: maphash.MakeSeed()}
+}
+
+// allow counts one more event for an address, unless that is too many; wait is then how long the
+// event would have to be delayed.
+func (l *limiter) allow(addr netip.Addr, now time.Time) (ok bool, wait time.Duration) {
+	slot := &l.slots[l.slotOf(addr)]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	empty := *slot
+	if empty.Before(now) {
+		empty = now
+	}
+	empty = empty.Add(l.every)
+	if wait = empty.Sub(now) - time.Duration(l.burst)*l.every; wait > 0 {
+		return false, wait
+	}
+	*slot = empty
+	return true, 0
+}
+
+func (l *limiter) slotOf(addr netip.Addr) uint64 {
+	return maphash.Comparable(l.seed, addr) % limiterSlots
+}
+
+// running counts the calls of each token that run, so that one token cannot have all connections.
+type running struct {
+	limit int // of one token; 0: no limit
+
+	mu sync.Mutex
+	of map[string]int
+}
+
+// Enter counts a call of the token with this name, or refuses it if too many of that token run.
+// Leave must follow unless it is refused.
+func (g *Guard) Enter(name string) error {
+	r := &g.running
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.limit > 0 && r.of[name] >= r.limit {
+		return &problemdetail.Error{Code: problemdetail.Overloaded,
+			Detail: "token " + name + " has " + strconv.Itoa(r.limit) + " calls that have not ended: half of limits.connections, all that one token gets"}
+	}
+	r.of[name]++
+	return nil
+}
+
+// Leave ends what Enter began.
+func (g *Guard) Leave(name string) {
+	r := &g.running
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of[name]--; r.of[name] == 0 {
+		delete(r.of, name)
+	}
 }

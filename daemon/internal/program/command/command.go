@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/cr-clawer/urifilter/configs/terminal"
 )
@@ -160,4 +162,66 @@ func WriteJSON(w io.Writer, value any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(value)
+}
+
+// SettingsPath returns the file of a program's settings: that of the flag, else of the variable,
+// else the default one if it exists, else "".
+func SettingsPath(flag, variable, def string) string {
+	if flag != "" {
+		return flag
+	}
+	if env := os.Getenv(variable); env != "" {
+		return env
+	}
+	// A file that exists but cannot be read is an error to show, not a reason for defaults.
+	if _, err := os.Stat(def); !errors.Is(err, os.ErrNotExist) {
+		return def
+	}
+	return ""
+}
+
+// NewConfigExample makes the command that prints the file of a program's settings that is their
+// manual.
+func NewConfigExample(program string, text []byte) *cobra.Command {
+	return &cobra.Command{
+		Use:     "example",
+		Short:   "Print a file of all settings with their defaults and meanings",
+		Example: "  " + program + " config example > " + program + ".yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+}
+
+// NewMan makes the command man, which writes a page for each command of the program.
+func NewMan(program, example string) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "man",
+		Short:   "Write the manual pages",
+		Long:    "Write a manual page for each command. The folder is made if it does not exist.",
+		Example: example,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			root := cmd.Root()
+			// The current date would make every build differ.
+			root.DisableAutoGenTag = true
+			header := &doc.GenManHeader{Section: "1", Source: program + " " + ReadVersion().Version, Manual: program}
+			if err := doc.GenManTree(root, header, dir); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "manual pages are in %s\n", dir)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "dir", "d", "man", "`folder` to write into")
+	if err := cmd.MarkFlagDirname("dir"); err != nil {
+		panic(err) // --dir is defined above
+	}
+	return cmd
 }

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	sdnotify "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/term"
 )
 
 const (
@@ -111,4 +114,14 @@ func TellStatus(ctx context.Context, line func(context.Context) string) {
 			last = now
 		}
 	})
+}
+
+// ReloadSignals delivers requests to reload files: SIGHUP, except at a terminal, where it ends
+// the program as usual. The caller stops them with [signal.Stop].
+func ReloadSignals() chan os.Signal {
+	reload := make(chan os.Signal, 1)
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		signal.Notify(reload, syscall.SIGHUP)
+	}
+	return reload
 }
