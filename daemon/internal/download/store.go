@@ -2,8 +2,13 @@ package download
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash"
 	"io"
+	"math"
 	"time"
 )
 
@@ -183,4 +188,83 @@ type Roles interface {
 	LetGo(ctx context.Context, owner string, names []string) error
 	// Holders returns the names with a prefix that are held now, and their holders.
 	Holders(ctx context.Context, prefix string) (map[string]string, error)
+}
+
+// InPages is for stores: it calls each with the items that read returns, a page of at most that
+// many at a time, until read reports that there are no more, or limit is reached (0: none). Pages
+// may be shorter than asked for.
+func InPages[T any](limit, page int, read func(most int) (some []T, more bool, err error), each func(T) error) error {
+	left := limit
+	if limit <= 0 {
+		left = math.MaxInt
+	}
+	for more := true; more && left > 0; {
+		var some []T
+		var err error
+		if some, more, err = read(min(page, left)); err != nil {
+			return err
+		}
+		for _, one := range some {
+			if err := each(one); err != nil {
+				return err
+			}
+		}
+		left -= len(some)
+	}
+	return nil
+}
+
+// UntilDone is for stores: it returns r, but reads fail once ctx has ended.
+func UntilDone(ctx context.Context, r io.Reader) io.Reader { return &untilDone{ctx, r} }
+
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *untilDone) Read(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.r.Read(p)
+}
+
+// DamagedError is returned for something stored that is not what was stored.
+type DamagedError struct {
+	What  string // body of task X, ...
+	Fault string
+}
+
+func (e *DamagedError) Error() string {
+	return e.What + ": " + e.Fault + "\nhint: `uridownloader verify` finds all that is damaged; put it back from a copy, or download it again"
+}
+
+// Checked reads a body that was stored with a size and a SHA-256 in hexadecimal digits, "" if it is not
+// known. A body that is another one ends with a *DamagedError in place of io.EOF.
+func Checked(task string, size int64, sum string, body io.ReadCloser) io.ReadCloser {
+	return &checked{ReadCloser: body, what: "body of task " + task, size: size, want: sum, sum: sha256.New()}
+}
+
+type checked struct {
+	io.ReadCloser
+	what string
+	size int64
+	want string
+	read int64
+	sum  hash.Hash
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.sum.Write(p[:n])
+	c.read += int64(n)
+	switch {
+	case c.read > c.size, err == io.EOF && c.read < c.size:
+		return n, &DamagedError{c.what, fmt.Sprintf("it has not the %d bytes that were stored", c.size)}
+	case err == io.EOF && c.want != "":
+		if got := hex.EncodeToString(c.sum.Sum(nil)); got != c.want {
+			return n, &DamagedError{c.what, fmt.Sprintf("its SHA-256 is %s, and that of what was stored is %s", got, c.want)}
+		}
+	}
+	return n, err
 }

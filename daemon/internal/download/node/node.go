@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browserengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
@@ -258,3 +260,106 @@ func (n *Node) ready(ctx context.Context) error {
 	defer cancel()
 	return n.store.Ready(ctx)
 }
+
+// parsing is an engine for jobs whose script parse is to run on each page.
+type parsing struct {
+	worker.Engine
+	intake *intake.Intake
+	added  func() // is called when there is a task to hand out
+}
+
+// Download makes a task of the run just before its page is stored. After a crash in between, the
+// run finds no page yet and waits, and the repeated attempt finds that the run exists.
+func (p parsing) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
+	page, err := p.Engine.Download(ctx, w)
+	parse := w.Job.Setting.Parse
+	if err != nil || parse.Code.Text == "" || w.Task.Script() != download.ScriptDownload {
+		return page, err
+	}
+	if _, err := p.intake.AddThrough(ctx, w.Job, []string{parse.Filter}, []download.NewTask{download.ParseRun(w.Task)}); err != nil {
+		if page.Body != nil {
+			err = errors.Join(err, page.Body.Close())
+		}
+		return worker.Page{}, &worker.Failure{Reason: "parse: " + err.Error()}
+	}
+	p.added()
+	return page, nil
+}
+
+// openFaults opens the reporter that sends logged errors to an error service, and the log in front of it.
+func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporter, *slog.Logger, error) {
+	if dsn == "" {
+		return nil, log, nil
+	}
+	faults, err := errorreport.New(errorreport.Options{DSN: dsn, Release: "uridownloader@" + command.ReadVersion().Version, Role: roles.String()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("report.dsn: %w", err)
+	}
+	log.Info("errors are sent", "to", errorreport.Place(dsn))
+	return faults, slog.New(faults.Handler(log.Handler())), nil
+}
+
+// openReporter opens the reporter for jobs whose tasks have ended, with the secrets that it needs.
+func openReporter(cfg settings.Report, store download.Store, log *slog.Logger, registry prometheus.Registerer) (*report.Reporter, error) {
+	o := report.Options{Store: store, Log: log, Registry: registry}
+	if cfg.Webhook != "" {
+		token, err := secret.Read(cfg.WebhookTokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("report.webhook_token_file: %w", err)
+		}
+		o.Webhook = &report.Webhook{URL: cfg.Webhook, Token: token}
+	}
+	if cfg.MailServer != "" {
+		password, err := secret.Read(cfg.MailPasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("report.mail_password_file: %w", err)
+		}
+		o.Mail = &report.Mail{Server: cfg.MailServer, From: cfg.MailFrom, User: cfg.MailUser, Password: password, TLS: cfg.MailTLS}
+	}
+	return report.New(o), nil
+}
+
+// spill is the folder for temporary bodies of a process: DIR/0, DIR/1, ... with a lock file beside
+// each, so that several workers of one machine do not touch each other's.
+type spill struct {
+	dir  string
+	lock *disk.Lock
+}
+
+// openSpill takes the first free folder, and removes what dead processes left in the others.
+func openSpill(dir string) (_ *spill, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var s *spill
+	for i := 0; ; i++ {
+		own := filepath.Join(dir, strconv.Itoa(i))
+		if _, err := os.Lstat(own + ".lock"); s != nil && errors.Is(err, os.ErrNotExist) {
+			return s, nil
+		}
+		lock, err := disk.AcquireLock(own + ".lock")
+		if errors.As(err, new(*disk.InUseError)) {
+			continue
+		}
+		if err == nil {
+			err = os.RemoveAll(own)
+		}
+		switch {
+		case err != nil:
+		case s != nil:
+			err = lock.Release()
+		default:
+			s = &spill{own, lock}
+			err = os.Mkdir(own, 0o700)
+		}
+		if err != nil {
+			if s != nil {
+				err = errors.Join(err, s.close())
+			}
+			return nil, err
+		}
+	}
+}
+
+// close frees the folder. It is empty, since all fetches have ended.
+func (s *spill) close() error { return s.lock.Release() }

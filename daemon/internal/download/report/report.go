@@ -3,15 +3,26 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/wneessen/go-mail"
+
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
@@ -103,4 +114,97 @@ func (r Report) text() string {
 	}
 	fmt.Fprintf(&b, "\nuridownloader tasks %s --state failed    lists them.\nuridownloader data %[1]s    lists what was downloaded.\n", r.Job)
 	return b.String()
+}
+
+// Mail is the server that sends mails.
+type Mail struct {
+	Server   string // host:port
+	From     string // an address
+	User     string // "": the server needs no login
+	Password string
+	TLS      string         // starttls, tls (from the beginning) or none; "": starttls
+	Roots    *x509.CertPool // trusted authorities; nil: the system's
+}
+
+// send sends a report to one address.
+func (m *Mail) send(ctx context.Context, to string, r Report) (err error) {
+	client, err := m.client()
+	if err != nil {
+		return err
+	}
+	msg := mail.NewMsg()
+	if err := errors.Join(msg.From(m.From), msg.To(to)); err != nil {
+		return err
+	}
+	msg.Subject("uridownloader: " + r.title())
+	msg.SetDate()
+	msg.SetMessageID()
+	msg.SetBodyString(mail.TypeTextPlain, r.text())
+	return client.DialAndSendWithContext(ctx, msg)
+}
+
+func (m *Mail) client() (*mail.Client, error) {
+	host, port, err := net.SplitHostPort(m.Server)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, err
+	}
+	with := &tls.Config{ServerName: host, RootCAs: m.Roots, MinVersion: tls.VersionTLS12}
+	dialer := guard.ForSettings().Dialer()
+	options := []mail.Option{mail.WithPort(number), mail.WithTimeout(sendIn), mail.WithTLSConfig(with), mail.WithDialContextFunc(dialer.DialContext)}
+	switch cmp.Or(m.TLS, "starttls") {
+	case "starttls":
+		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+	case "tls":
+		// Not by WithSSL: with a dialer of ours the library would take the connection for a plain one, and
+		// send no password. This policy looks at the connection itself.
+		options = append(options, mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithDialContextFunc((&tls.Dialer{NetDialer: dialer, Config: with}).DialContext))
+	case "none":
+		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
+	}
+	if m.User != "" {
+		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(m.User), mail.WithPassword(m.Password))
+	}
+	return mail.NewClient(host, options...)
+}
+
+// Webhook is a URL that is called with a [Report] as JSON, by POST. A 2xx answer means success.
+type Webhook struct {
+	URL   string
+	Token string // is sent as "Authorization: Bearer"; "": none
+}
+
+// saysAtMost is how much of a webhook's answer an error shows, in bytes.
+const saysAtMost = 500
+
+func (w *Webhook) call(ctx context.Context, r Report) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "uridownloader")
+	if w.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+w.Token)
+	}
+	// A redirect would be followed by GET, without the report.
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: guard.ForSettings().Dialer().DialContext, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	caller := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := caller.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, saysAtMost))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("answered %s: %s", resp.Status, strings.TrimSpace(string(said)))
+	}
+	return nil
 }
