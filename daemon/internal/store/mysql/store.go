@@ -5,7 +5,7 @@
 //	urifilter_filters        name, id, entry (JSON), items_table: one row per filter
 //	urifilter_ids            name, id: which were given; the name :highest has the highest
 //	urifilter_items_ID_TAG   k, batch: the hash of an item, and a number of the batch that brought it
-//	urifilter_reservations   and urifilter_reserved: reservations, see reservations.go
+//	urifilter_reservations   and urifilter_reserved: reservations, see reserve.go
 //	urifilter_quarantine     entries that were dropped from quarantine, see quarantine.go
 //
 // Each has a comment by which it is recognized as ours. The first two are changed, and tables of

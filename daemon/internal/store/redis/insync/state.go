@@ -23,10 +23,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
@@ -164,4 +166,106 @@ func (t *State) OnConnect(ctx context.Context, c *redis.Conn) error {
 		return servers.ErrNotSynced
 	}
 	return nil
+}
+
+// A flush keeps the run id of a server, so it may go unnoticed while daemons resync: an operator flushes
+// the masters of a cluster one after the other. What a daemon has put back is then gone, and another
+// daemon that finds a stripe missing creates it from what it alone knows; nobody would find anything
+// missing afterwards. Therefore each daemon leaves keys of its own, the markers, before it says that it
+// has stopped: one on each master. It looks for them when all daemons have put back what they know.
+
+const markerPrefix = "urifilter:witness:"
+
+// ErrLostAgain means that a server lost data while it was being resynced.
+var ErrLostAgain = errors.New("redis has lost data again during the resync; repeating it")
+
+// Markers are keys of this daemon that are gone when a server has lost data.
+type Markers struct {
+	admin redis.UniversalClient
+	keys  []string
+}
+
+// LeaveMarkers leaves a key on each master.
+func (b *Barrier) LeaveMarkers(ctx context.Context) (*Markers, error) {
+	keys, err := b.servers.OnEach(ctx, func(tag string) string { return markerPrefix + tag + ":" + b.members.Self })
+	if err != nil {
+		return nil, err
+	}
+	_, err = b.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			servers.Always(ctx, p, "set", key, "1", "px", members.AnnouncedTTL.Milliseconds())
+		}
+		return nil
+	})
+	return &Markers{b.servers.Admin, keys}, err
+}
+
+// Remove removes the markers. It returns ErrLostAgain if one of them was gone.
+func (w *Markers) Remove(ctx context.Context) error {
+	removed := make([]*redis.IntCmd, len(w.keys))
+	_, err := w.admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range w.keys {
+			removed[i] = p.Del(ctx, key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range removed {
+		if n.Val() == 0 {
+			return ErrLostAgain
+		}
+	}
+	return nil
+}
+
+// A daemon that does not answer while Redis is resynced is abandoned: the others go on without
+// it, and give out items that Redis has lost. These may include items that the abandoned daemon
+// holds unacknowledged, so it forgets them when it comes back: nobody is told twice that an
+// item is new. Its callers were told that the outcome is unknown.
+
+const abandonedPrefix = "urifilter:abandoned:"
+
+// abandonedTTL is how long the note is kept for a daemon that comes back.
+const abandonedTTL = 24 * time.Hour
+
+// abandon notes the daemons that nobody waits for any more, before any daemon serves. It does
+// so at each resync, because Redis may have lost the notes of an earlier one.
+func (b *Barrier) abandon(ctx context.Context, daemons []string) error {
+	if len(daemons) == 0 {
+		return nil
+	}
+	_, err := b.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, id := range daemons {
+			servers.Always(ctx, p, "set", abandonedPrefix+id, "1", "px", abandonedTTL.Milliseconds())
+		}
+		return nil
+	})
+	return err
+}
+
+// NotAbandoned must be called before this daemon gives out by itself, or publishes, the items
+// that it holds. It returns ErrLost if the others went on without this daemon: Redis has lost
+// data since then.
+func (b *Barrier) NotAbandoned(ctx context.Context, c redis.UniversalClient) error {
+	n, err := c.Exists(ctx, abandonedPrefix+b.members.Self).Result()
+	if err == nil && n > 0 {
+		err = ErrLost
+	}
+	return err
+}
+
+// Abandoned reports whether the others went on without this daemon. Returned ends that state.
+func (b *Barrier) Abandoned(ctx context.Context) (bool, error) {
+	err := b.NotAbandoned(ctx, b.servers.Admin)
+	if errors.Is(err, ErrLost) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Returned removes the note that this daemon was abandoned.
+func (b *Barrier) Returned(ctx context.Context) error {
+	return b.servers.Admin.Del(ctx, abandonedPrefix+b.members.Self).Err()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/leases"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
@@ -163,3 +164,134 @@ func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
 
 // ErrTooLate is returned by Items.Undo for items that are about to expire.
 var ErrTooLate = errors.New("an item is about to expire, and may then be another caller's")
+
+// Question is the query for one item.
+type Question struct {
+	redis.BoolCmd
+	Index int // in the batch
+}
+
+// NoRetry keeps go-redis from resending a pipeline whose replies were lost: the second time,
+// every item would look seen.
+func (*Question) NoRetry() bool { return true }
+
+// Verdict returns what the reply says about the item.
+func (q *Question) Verdict() servers.Verdict {
+	switch err := q.Err(); {
+	case err != nil:
+		return servers.VerdictOf(err)
+	case q.Val():
+		return servers.Fresh
+	}
+	return servers.Seen
+}
+
+// Dialogue is what a batch asks and hears.
+type Dialogue struct {
+	Keys  []bloom.Hash
+	Marks forgotten.Marks // before the first question
+	Heard forgotten.Marks // after the last one
+}
+
+// Open begins a dialogue. It must be called before the mirror is read.
+func (s *Set) Open(keys []bloom.Hash) Dialogue {
+	return Dialogue{Keys: keys, Marks: s.Removals.Marks(), Heard: forgotten.NoMarks()}
+}
+
+// Untold returns the item of a question, for the case that no caller is told of it.
+func (d *Dialogue) Untold(q *Question) forgotten.Untold {
+	key := d.Keys[q.Index]
+	return forgotten.Untold{Key: key, Mark: d.Marks[forgotten.GroupOf(key)]}
+}
+
+// Ask queries the keys that the mirror does not have, which isNew marks, and those that were
+// forgotten since the mirror was read. send must read the witnesses of the groups of the wanted
+// keys, and of those in listen. All of isNew is false afterwards.
+func (s *Set) Ask(ctx context.Context, d *Dialogue, isNew []bool, send func(wanted []bool, listen uint64) error) error {
+	var listen uint64
+	var known []bloom.Hash
+	var at []int // positions of known in the batch
+	for i, is := range isNew {
+		if !is {
+			known, at = append(known, d.Keys[i]), append(at, i)
+			listen |= 1 << forgotten.GroupOf(d.Keys[i])
+		}
+	}
+	if err := send(isNew, listen); err != nil {
+		return err
+	}
+	clear(isNew)
+	if err := s.Removals.FollowFrom(ctx, s.Servers.Batches, &d.Marks, &d.Heard); err != nil {
+		return err
+	}
+	gone, again := make([]bool, len(known)), make([]bool, len(d.Keys))
+	s.Removals.Forgotten(&d.Marks, known, gone)
+	some := false
+	for k, is := range gone {
+		again[at[k]] = is
+		some = some || is
+	}
+	if !some {
+		return nil
+	}
+	return send(again, 0)
+}
+
+// Create implements base.Filter.
+func (s *Set) Create(ctx context.Context) error {
+	if _, err := s.Removals.CreateWitnesses(ctx); err != nil {
+		return err
+	}
+	_, err := s.Removals.Whole(ctx)
+	return err
+}
+
+// Load implements base.Filter: the items themselves are queried only when batches contain
+// them.
+func (s *Set) Load(ctx context.Context) (lost bool, err error) {
+	whole, err := s.Removals.Whole(ctx)
+	return !whole, err
+}
+
+// Stop implements base.Filter: it removes items that nobody was told of, and forgotten items
+// that exist again. Items that were set in a Redis that had lost data are among the former, and
+// another daemon may know that they were seen.
+func (s *Set) Stop(ctx context.Context, _ bool) error {
+	dropped := func(ctx context.Context) (bool, error) { return s.Registry.Dropped(ctx, s.Entry) }
+	if err := s.Removals.Restore(ctx, dropped); err != nil {
+		return err
+	}
+	if err := s.undoPending(ctx, s.Servers.Admin); !errors.Is(err, forgotten.ErrBusy) {
+		return err
+	}
+	return nil // the next batch removes them, when the witnesses have their former counts again
+}
+
+// Resync implements base.Filter: it puts back what the mirror has. The witnesses are created
+// first and checked again at the end, so that a Redis that is flushed meanwhile does not pass
+// for resynced.
+func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
+	if s.Enter() != nil {
+		return false, nil // dropped meanwhile
+	}
+	defer s.Use.RUnlock()
+	if gone, err = s.Removals.CreateWitnesses(ctx); err != nil {
+		return gone, err
+	}
+	if err := s.witnessed(ctx); err != nil { // what others forgot is not put back
+		return gone, err
+	}
+	if err := s.items.Resend(ctx); err != nil {
+		return gone, err
+	}
+	return gone, s.witnessed(ctx)
+}
+
+// witnessed follows what others forgot. It returns insync.ErrLost if a witness does not exist.
+func (s *Set) witnessed(ctx context.Context) error {
+	whole, err := s.Removals.Whole(ctx)
+	if err == nil && !whole {
+		err = insync.ErrLost
+	}
+	return err
+}

@@ -35,7 +35,7 @@ type peers struct {
 
 	mu   sync.Mutex
 	seen map[string]peer
-	dead map[string]bool  // earlier lives of this daemon, see lives.go
+	dead map[string]bool  // earlier lives of this daemon, see members.go
 	read time.Time        // when the heartbeats were last read
 	beat int64            // the last one of this daemon
 	Wall func() time.Time // the clock that heartbeats show to people

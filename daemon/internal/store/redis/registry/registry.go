@@ -7,14 +7,18 @@ package registry
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
@@ -145,4 +149,84 @@ return redis.call('GET', KEYS[2])
 func (r *Registry) Mend(ctx context.Context, entries []any) (string, error) {
 	args := append([]any{format, rand.Text()}, entries...)
 	return mend.Run(ctx, r.servers.Admin, []string{Key, idKey}, args...).Text()
+}
+
+// MapPrefix returns the prefix of the keys of a bit-map. The keys that a dropped filter of the
+// same name has left do not begin with it, if the filter was created by this version.
+func MapPrefix(e Entry) string {
+	prefix := fmt.Sprintf("urifilter:{%d-%s", e.Spec.ID, e.Spec.Name)
+	if e.Tag != "" {
+		prefix += ":" + e.Tag
+	}
+	return prefix
+}
+
+// StripeKey returns the key of a stripe of a bit-map.
+func StripeKey(e Entry, i int) string { return fmt.Sprintf("%s:%d}", MapPrefix(e), i) }
+
+// UnackedKey returns the key of the set of unacknowledged items.
+func UnackedKey(e Entry) string { return MapPrefix(e) + "}:unacknowledged" }
+
+// Foreign returns the error for a key that is not ours.
+func Foreign(key string) error {
+	return fmt.Errorf("key %s: holds data of another program\nhint: give urifilter a database of its own (redis.db), or rename that key", key)
+}
+
+// ItemPrefix returns the prefix of the keys of a filter that is not a bit-map. The keys that a
+// dropped filter of the same id has left do not begin with it.
+func ItemPrefix(e Entry) string {
+	var b []byte
+	for _, n := range []uint64{e.Seed, e.Gen, uint64(e.Born)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return fmt.Sprintf("urifilter:{%d:%08x:", e.Spec.ID, bloom.Checksum(b))
+}
+
+// idsKey is the key of a hash with the ids, see shared.HighestID.
+const idsKey = "urifilter:ids"
+
+var _ engine.Numbers = (*Registry)(nil)
+
+// TakeID implements engine.Numbers. If Redis lost its data, counting goes on from the highest
+// id that this daemon knows.
+func (r *Registry) TakeID(ctx context.Context, name string, least int) (id int, err error) {
+	err = r.number(ctx, func(have map[string]int) (changes map[string]int) {
+		id, changes = shared.TakeID(have, name, least)
+		return changes
+	})
+	return id, err
+}
+
+// NoteID implements engine.Numbers.
+func (r *Registry) NoteID(ctx context.Context, id int) error {
+	return r.number(ctx, func(have map[string]int) map[string]int { return shared.NoteID(have, id) })
+}
+
+// number changes idsKey in one step: given the present fields, set returns those to set; nil: none.
+func (r *Registry) number(ctx context.Context, set func(have map[string]int) map[string]int) error {
+	highest := 0
+	_, err := r.changeHashes(ctx, func(fields []map[string]string) (commands []command, err error) {
+		have := map[string]int{}
+		for name, text := range fields[0] {
+			if have[name], err = strconv.Atoi(text); err != nil && name == shared.HighestID {
+				return nil, Foreign(idsKey)
+			}
+		}
+		have[shared.HighestID] = max(have[shared.HighestID], int(r.highestID.Load()))
+		changes := set(have)
+		for name, id := range changes {
+			commands = append(commands, command{"hset", idsKey, name, id})
+		}
+		highest = changes[shared.HighestID]
+		return commands, nil
+	}, idsKey)
+	if err == nil && highest > 0 {
+		r.highestID.Store(int64(highest))
+	}
+	return err
+}
+
+// ForgetID makes sure that a name that was dropped gets another id if it is created again.
+func (r *Registry) ForgetID(ctx context.Context, name string) error {
+	return r.servers.Admin.HDel(ctx, idsKey, name).Err()
 }

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -171,4 +174,141 @@ func checkPolicy(ctx context.Context, c *redis.Client) error {
 			c.Options().Addr, p, c.Options().Addr)
 	}
 	return nil
+}
+
+// AllowFull is the first line of a script that Redis runs at its maxmemory, too. It is for what daemons tell
+// each other, and for what leads to memory being freed: the items themselves are refused then.
+const AllowFull = "#!lua flags=allow-oom\n"
+
+const always = AllowFull + "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
+
+// Always sends a short command on a key, also to a Redis at its maxmemory.
+func Always(ctx context.Context, c redis.Cmdable, command, key string, args ...any) *redis.Cmd {
+	return c.Eval(ctx, always, []string{key}, append([]any{command}, args...)...)
+}
+
+// mostTags bounds the search for hash tags. A master that owns a single one of the 16,384 slots of a
+// cluster is found with a probability of 98 %.
+const mostTags = 1 << 16
+
+// OnEach calls key with hash tags such as "{7}", and returns of its results one for each master: of a
+// cluster, keys of which each master that owns slots has one.
+func (s *Servers) OnEach(ctx context.Context, key func(tag string) string) (keys []string, err error) {
+	cluster, ok := s.Admin.(*redis.ClusterClient)
+	if !ok {
+		return []string{key("{0}")}, nil
+	}
+	var mu sync.Mutex
+	without := map[string]bool{} // the addresses of masters that have no key yet
+	err = s.Masters(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		without[c.Options().Addr] = true
+		return nil
+	})
+	for n := 0; err == nil && len(without) > 0 && n < mostTags; n++ {
+		k := key("{" + strconv.Itoa(n) + "}")
+		master, err := cluster.MasterForKey(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		if addr := master.Options().Addr; without[addr] {
+			delete(without, addr)
+			keys = append(keys, k)
+		}
+	}
+	return keys, err
+}
+
+var (
+	// ErrNotSynced refuses a connection for batches to a server that is not yet resynced.
+	ErrNotSynced = errors.New("is not yet resynced")
+	// ErrSentinel is returned by MasterRunID for a sentinel, which holds no data.
+	ErrSentinel = errors.New("is a sentinel")
+	// errReplica refuses a connection to a server that is not a master: if it becomes one
+	// without the data of the old master, a new connection shows that.
+	errReplica = errors.New("is a replica")
+)
+
+// MasterRunID returns the run id of a server that is a master.
+func MasterRunID(ctx context.Context, c interface {
+	Info(ctx context.Context, sections ...string) *redis.StringCmd
+}) (string, error) {
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return "", err
+	}
+	if field(info, "redis_mode") == "sentinel" {
+		return "", ErrSentinel
+	}
+	replication, err := c.Info(ctx, "replication").Result()
+	if err != nil {
+		return "", err
+	}
+	if field(replication, "role") != "master" {
+		return "", errReplica
+	}
+	id := field(info, "run_id")
+	if id == "" {
+		return "", errors.New("INFO server names no run_id: what listens there is not Redis or Valkey")
+	}
+	return id, nil
+}
+
+// RunIDs returns the run ids of all masters, and refuses a master that may lose what it
+// acknowledges.
+func (s *Servers) RunIDs(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	var ids []string
+	err := s.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
+		id, err := MasterRunID(ctx, c)
+		if err == nil {
+			err = checkPolicy(ctx, c)
+		}
+		if err == nil && s.opt.Fsync {
+			err = checkDurability(ctx, c)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ids = append(ids, id)
+		return err
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+// field reads a field of INFO's answer.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// replicaWait bounds how long a batch waits for replicas. A replica that answers needs one
+// round trip.
+const replicaWait = time.Second
+
+// ErrTooFewReplicas means that a batch was carried out by a master that may be cut off from its
+// replicas, one of which may already be the master for others.
+var ErrTooFewReplicas = errors.New("too few replicas have confirmed the batch (redis.replicas)")
+
+// Confirm adds the wait for replicas to a pipeline that changes something. The wait counts what
+// its connection has sent. Call the function that it returns once the pipeline has been sent
+// without an error: it returns an error if too few replicas have the changes.
+func (s *Servers) Confirm(ctx context.Context, p redis.Pipeliner) (check func() error, err error) {
+	want := s.opt.Replicas
+	if want == 0 {
+		return func() error { return nil }, nil
+	}
+	// It never takes longer than other commands: the timeout of the connection applies.
+	cmd := redis.NewIntCmd(ctx, "wait", want, min(replicaWait, s.opt.Timeout/2).Milliseconds())
+	return func() error {
+		if got := cmd.Val(); got < int64(want) {
+			return fmt.Errorf("%w: %d of %d", ErrTooFewReplicas, got, want)
+		}
+		return nil
+	}, p.Process(ctx, cmd)
 }
