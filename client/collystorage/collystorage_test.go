@@ -28,7 +28,7 @@ func startDaemon(t *testing.T) *client.Client {
 	binary := filepath.Join(t.TempDir(), "urifilter")
 	// go run caches the binary that it links; go build would link it again.
 	build := exec.CommandContext(t.Context(), "go", "run", "-exec=cp", "./daemon/urifilter", binary)
-	build.Dir = filepath.Join("..", "..")
+	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0") // as all others, also under the race detector
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
