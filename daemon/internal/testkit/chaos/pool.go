@@ -99,6 +99,8 @@ func (p *pool) choose(r *rand.Rand, elapsed time.Duration) batch {
 		b.filter = churned
 	case kind < 13:
 		b.filter = jobs
+	case kind < 16:
+		b.filter = prints
 	}
 	if large && b.filter != churned {
 		size = 1000 + r.IntN(largeBatch)

@@ -27,6 +27,7 @@ import (
 const (
 	forEver  = "uri"     // bloom; in every second round it grows, again and again
 	jobs     = "jobs"    // exact
+	prints   = "prints"  // bloom, in Redis with layout: fingerprints
 	forDays  = "days"    // timing, longer than any campaign and any step of a clock
 	forShort = "seconds" // timing
 	churned  = "churned" // bloom, dropped and made again
@@ -78,8 +79,9 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	var addrs []string
 	filters := map[bool]string{true: ballast}[r.bounded]
 	digest := map[bool]string{true: ", digest: 64"}[store == "embedded" && r.growing()]
+	layout := map[bool]string{true: ", layout: fingerprints"}[store != "embedded"]
 	env := []string{
-		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact" + digest + "}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
+		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact" + digest + "}, {id: 5, name: prints, capacity: 1500000, error_rate: 0.000001" + layout + "}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {

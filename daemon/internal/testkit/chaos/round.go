@@ -194,7 +194,7 @@ func (r *round) askForAll() error {
 		}
 		last.asker.close()
 		r.callers = append(r.callers, last)
-		for _, filter := range []string{forEver, jobs, forDays, churned} {
+		for _, filter := range []string{forEver, jobs, prints, forDays, churned} {
 			items := slices.Sorted(maps.Keys(asked[batch{filter: filter}.key(m)]))
 			for i := 0; len(items) > 0; i++ {
 				d := daemons[i%len(daemons)]
@@ -237,7 +237,9 @@ func (r *round) judge() *history.Report {
 		h.FalsePositives, h.OwnLife = map[string]int{}, map[string]bool{}
 		for m := range r.rig.memories {
 			h.FalsePositives[batch{filter: forEver}.key(m)] = falsePositives * btoi(r.growing())
-			h.OwnLife[batch{filter: jobs}.key(m)] = r.store != "embedded"
+			for _, filter := range []string{jobs, prints} {
+				h.OwnLife[batch{filter: filter}.key(m)] = r.store != "embedded"
+			}
 		}
 	}
 	if n := r.nemesis; n != nil {
