@@ -74,11 +74,8 @@ func (t *Table) Forget(keys []bloom.Hash) int { return t.keys.Remove(keys, t.Now
 func (t *Table) Load() *table.Loader { return t.keys.Load(t.Now()) }
 
 // Put gives keys deadlines, whatever they had; a deadline in the past makes a key new. Of equal
-// keys the last counts. Put is fastest for keys that are neighbours, as from Part.
+// keys the last counts. Put is fastest for keys that are neighbours, as from Part of package table.
 func (t *Table) Put(entries ...Entry) error { return t.keys.Put(t.Now(), entries...) }
-
-// Part appends the keys of part i, of Parts, that have not expired, in order.
-func (t *Table) Part(i int, dst []Entry) []Entry { return t.keys.Part(i, t.Now(), dst) }
 
 // Memory returns Stats().Bytes, at the cost of reading a number.
 func (t *Table) Memory() uint64 { return t.keys.Memory() }
@@ -99,7 +96,7 @@ func (t *Table) Sweep() error {
 // ended.
 func (t *Table) Leases(kept time.Duration) { t.keys.Leases(t.Now, kept) }
 
-// Keys returns the table of keys, for reservations; its times are the Timeline's.
+// Keys returns the table of keys, for its parts and reservations; its times are the Timeline's.
 func (t *Table) Keys() *table.Table { return t.keys }
 
 // Apply replays what OnChange's function got, in the same order: Apply of package table.

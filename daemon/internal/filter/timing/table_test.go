@@ -169,7 +169,7 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 	}
 	found := 0
 	for i := range Parts {
-		part := table.Part(i, nil)
+		part := table.Keys().Part(i, now, nil)
 		for n, e := range part {
 			if n > 0 && !less(part[n-1].Key, e.Key) {
 				t.Fatalf("part %d is not in order", i)

@@ -2,8 +2,7 @@
 // entries with checksums. The files of packages exact and timing differ in their magic and in
 // whether an entry has a deadline.
 //
-// It knows no table and no journal: a function supplies the data to write, and another receives
-// the data read.
+// It knows no journal, and makes no table: functions receive the data read.
 package entryfile
 
 import (
@@ -159,16 +158,9 @@ func (f Format) appendBlock(b []byte, entries []table.Entry) []byte {
 	return le.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// Source supplies the data of a file.
-type Source struct {
-	// Part appends the entries of each of table.Parts parts.
-	Part func(i int, dst []table.Entry) []table.Entry
-	// Reservations calls its argument with each reservation, if the header is Reserving.
-	Reservations func(func(table.Reservation) error) error
-}
-
-// Write writes a file with the data of source, and returns its size.
-func (f Format) Write(fs disk.FS, path string, h Header, source Source) (size int64, err error) {
+// Write writes a file with the keys that are seen at the time now and, if the header is Reserving,
+// the reservations. It returns the size of the file.
+func (f Format) Write(fs disk.FS, path string, h Header, keys *table.Table, now int64) (size int64, err error) {
 	err = fs.WriteFile("entries", path, func(file *disk.File) error {
 		h.Count = 0
 		var entries []table.Entry
@@ -180,7 +172,7 @@ func (f Format) Write(fs disk.FS, path string, h Header, source Source) (size in
 			return err
 		}
 		for i := range table.Parts {
-			entries = source.Part(i, entries[:0])
+			entries = keys.Part(i, now, entries[:0])
 			h.Count += uint64(len(entries))
 			for rest := entries; len(rest) > 0; {
 				n := min(len(rest), blockEntries)
@@ -195,7 +187,7 @@ func (f Format) Write(fs disk.FS, path string, h Header, source Source) (size in
 		}
 		buf = f.appendBlock(buf, nil)
 		if h.Reserving {
-			err := source.Reservations(func(r table.Reservation) error {
+			err := keys.EachReservation(func(r table.Reservation) error {
 				if buf = appendReservation(buf, r); len(buf) > 1<<20 {
 					return flush()
 				}

@@ -100,10 +100,7 @@ func (m *memory) Write(fs disk.FS, path string, from uint64) error {
 	if h.Reserving {
 		h.Time, h.Wall = now.Table, now.Wall
 	}
-	_, err := formatOf(h.Short).Write(fs, path, h, entryfile.Source{
-		Part:         func(i int, dst []table.Entry) []table.Entry { return m.keys.Part(i, table.Still, dst) },
-		Reservations: m.keys.EachReservation,
-	})
+	_, err := formatOf(h.Short).Write(fs, path, h, m.keys, table.Still)
 	if err == nil {
 		m.lag.Note(now)
 	}

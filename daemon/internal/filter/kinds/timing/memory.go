@@ -86,8 +86,8 @@ func (e *entries) Stats() engine.Stats {
 
 // Digests implements kind.Forgetful.
 func (e *entries) Digests(i int, dst []engine.Digest) []engine.Digest {
-	now := e.table.Now() // before Part, so that nothing has expired by it
-	for _, of := range e.table.Part(i, nil) {
+	now := e.table.Now()
+	for _, of := range e.table.Keys().Part(i, now, nil) {
 		dst = append(dst, engine.Digest{Key: of.Key, Left: time.Duration(of.Until-now) * time.Millisecond})
 	}
 	return dst
@@ -100,7 +100,7 @@ func (e *entries) Apply(slots []bloom.Hash) error { return e.table.Apply(slots) 
 func (e *entries) Write(fs disk.FS, path string, from uint64) error {
 	h, now := e.head, e.table.Read()
 	h.From, h.Time, h.Wall, h.Reserving = from, now.Table, now.Wall, e.reserves.Load()
-	size, err := format.Write(fs, path, h, entryfile.Source{Part: e.table.Part, Reservations: e.table.Keys().EachReservation})
+	size, err := format.Write(fs, path, h, e.table.Keys(), now.Table)
 	if err == nil {
 		e.wrote(now, size)
 	}

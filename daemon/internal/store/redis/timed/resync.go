@@ -18,8 +18,9 @@ import (
 // counts as seen.
 func (p places) Resend(ctx context.Context) error {
 	var entries []timing.Entry
+	now := p.mirror.Now()
 	for part := range timing.Parts {
-		entries = p.mirror.Part(part, entries[:0])
+		entries = p.mirror.Keys().Part(part, now, entries[:0])
 		for piece := range slices.Chunk(entries, servers.PieceItems) {
 			if err := p.resend(ctx, piece); err != nil {
 				return err

@@ -63,9 +63,10 @@ func (p places) Drop(keys []bloom.Hash)                         { p.mirror.Forge
 
 func (p places) DropGroup(g int) {
 	const share = timing.Parts / forgotten.Groups
+	now := p.mirror.Now()
 	for part := g * share; part < (g+1)*share; part++ {
 		var keys []bloom.Hash
-		for _, e := range p.mirror.Part(part, nil) {
+		for _, e := range p.mirror.Keys().Part(part, now, nil) {
 			keys = append(keys, e.Key)
 		}
 		p.mirror.Forget(keys)
