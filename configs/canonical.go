@@ -35,22 +35,18 @@ const Tracking = "utm_*,gclid,gclsrc,dclid,gbraid,wbraid,fbclid,msclkid,yclid,tw
 	"igshid,mc_cid,mc_eid,mkt_tok,_ga,_gl,_hsenc,_hsmi,vero_id,wickedid," +
 	"jsessionid,phpsessid,aspsessionid*,sessionid,session_id,cfid,cftoken"
 
-func canonicalForms() []string {
-	return []string{CanonicalNone, CanonicalSafe, CanonicalCrawl}
-}
+var canonicalForms = []string{CanonicalNone, CanonicalSafe, CanonicalCrawl}
 
-// canonicalParameters returns what people are told about the fields of Canonical.
-func canonicalParameters() []Parameter {
-	return []Parameter{
-		{
-			Key: "canonical", Want: `a text, such as "safe"`, Values: canonicalForms(), Optional: true,
-			Usage: "how far URIs are normalized before they are compared: `none`, safe or crawl",
-		},
-		{
-			Key: "canonical_drop", Want: `a text, such as "utm_*,gclid"`, Of: "canonical", Optional: true,
-			Usage: "`names` of the parameters that --canonical crawl leaves out, such as utm_*,gclid; - for none",
-		},
-	}
+// canonicalParameters are what people are told about the fields of Canonical.
+var canonicalParameters = []Parameter{
+	{
+		Key: "canonical", Want: `a text, such as "safe"`, Values: canonicalForms, Optional: true,
+		Usage: "how far URIs are normalized before they are compared: `none`, safe or crawl",
+	},
+	{
+		Key: "canonical_drop", Want: `a text, such as "utm_*,gclid"`, Of: "canonical", Optional: true,
+		Usage: "`names` of the parameters that --canonical crawl leaves out, such as utm_*,gclid; - for none",
+	},
 }
 
 // complete fills in what was left out.
@@ -66,7 +62,7 @@ func (c Canonical) complete(d Defaults) Canonical {
 
 func (c Canonical) faults() []Fault {
 	var all []Fault
-	if text := fault.OneOf(cmp.Or(c.Canonical, CanonicalNone), canonicalForms()...); text != "" {
+	if text := fault.OneOf(cmp.Or(c.Canonical, CanonicalNone), canonicalForms...); text != "" {
 		all = append(all, Fault{"canonical", text})
 	}
 	if c.Canonical != CanonicalCrawl && c.CanonicalDrop != "" {

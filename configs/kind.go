@@ -87,23 +87,24 @@ func (c Config) Defaults() Defaults {
 	return Defaults{c.URINumScale, c.AcceptErrorRate, joinDrop(c.CanonicalDrop)}
 }
 
-// Kinds lists the kinds that settings may name. The first is for filters that name none.
-func Kinds() []Kind {
-	return []Kind{
-		bloomKind(),
-		timingKind(),
-		exactKind(),
-		simhashKind(),
-		scalingKind(),
-	}
+// kinds are all of them, which nobody changes. The first is for filters that name none.
+var kinds = []Kind{
+	bloomKind,
+	timingKind,
+	exactKind,
+	simhashKind,
+	scalingKind,
 }
 
+// Kinds lists the kinds that settings may name.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
 // DefaultKind returns the kind of filters that name none.
-func DefaultKind() Kind { return Kinds()[0] }
+func DefaultKind() Kind { return kinds[0] }
 
 // KindOf finds a kind by its name.
 func KindOf(name string) (Kind, bool) {
-	for _, k := range Kinds() {
+	for _, k := range kinds {
 		if k.Name == name {
 			return k, true
 		}
@@ -139,7 +140,7 @@ func Expires(kind string) bool {
 // KindNames lists the names of all kinds, in words: "a or b".
 func KindNames() string {
 	var names []string
-	for _, k := range Kinds() {
+	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
 	return strings.Join(names, " or ")
@@ -161,7 +162,7 @@ type Parameter struct {
 
 // Type returns the type of the parameter's values.
 func (p Parameter) Type() reflect.Type {
-	for _, k := range Kinds() {
+	for _, k := range kinds {
 		if v, ok := valueOf(k.Params, p.Key); ok {
 			return v.Type()
 		}
@@ -172,7 +173,7 @@ func (p Parameter) Type() reflect.Type {
 // Parameters returns those of all kinds, in the order in which faults are reported.
 func Parameters() []Parameter {
 	var all []Parameter
-	for _, k := range Kinds() {
+	for _, k := range kinds {
 		for _, p := range k.Parameters {
 			if !slices.ContainsFunc(all, func(have Parameter) bool { return have.Key == p.Key }) {
 				all = append(all, p)
@@ -213,7 +214,7 @@ func change(p Params, set func(copied reflect.Value)) Params {
 // KindsWith lists the kinds that have a parameter, in words.
 func KindsWith(key string) string {
 	var names []string
-	for _, k := range Kinds() {
+	for _, k := range kinds {
 		if k.Has(key) {
 			names = append(names, k.Name)
 		}

@@ -66,29 +66,32 @@ func (f Filter) HasBitMap() bool {
 }
 
 // bloomKind is a bit-map, which mistakes a few new items for seen.
-func bloomKind() Kind {
-	return Kind{
-		Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true, Commands: CommandsBF,
-		Parameters: append([]Parameter{
-			{
-				Key: "capacity", Want: "a whole number of items, such as 10000000", Like: "10000000",
-				Usage: "`items` at which the error rate still holds, such as 500000 or 150M",
-			},
-			{
-				Key: "error_rate", Want: "a number, such as 0.0001", Like: "0.0001",
-				Usage: "`share` of new items that may be taken for seen, such as 0.0001",
-			},
-			{
-				Key: "on_full", Want: `a text, such as "warn"`, Values: onFull(),
-				Usage: "what to do beyond the capacity: `grow`, warn or reject",
-			},
-			{
-				Key: "layout", Want: `a text, such as "fingerprints"`, Values: []string{layoutFingerprints}, Optional: true,
-				Usage: "bloom: `fingerprints` keeps a number of 32 bits for each item in Redis, instead of bits",
-			},
-		}, canonicalParameters()...),
-	}
+var bloomKind = Kind{
+	Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true, Commands: CommandsBF,
+	Parameters: append([]Parameter{
+		capacityParameter, errorRateParameter, onFullParameter,
+		{
+			Key: "layout", Want: `a text, such as "fingerprints"`, Values: []string{layoutFingerprints}, Optional: true,
+			Usage: "bloom: `fingerprints` keeps a number of 32 bits for each item in Redis, instead of bits",
+		},
+	}, canonicalParameters...),
 }
+
+// Parameters of all kinds of Bloom filters.
+var (
+	capacityParameter = Parameter{
+		Key: "capacity", Want: "a whole number of items, such as 10000000", Like: "10000000",
+		Usage: "`items` at which the error rate still holds, such as 500000 or 150M",
+	}
+	errorRateParameter = Parameter{
+		Key: "error_rate", Want: "a number, such as 0.0001", Like: "0.0001",
+		Usage: "`share` of new items that may be taken for seen, such as 0.0001",
+	}
+	onFullParameter = Parameter{
+		Key: "on_full", Want: `a text, such as "warn"`, Values: onFull,
+		Usage: "what to do beyond the capacity: `grow`, warn or reject",
+	}
+)
 
 // What happens beyond the capacity.
 const (
@@ -96,7 +99,7 @@ const (
 	reject = "reject"
 )
 
-func onFull() []string { return []string{grow, "warn", reject} }
+var onFull = []string{grow, "warn", reject}
 
 // Grows reports whether a filter takes more memory beyond its bound, so that its error rate holds.
 func (b Bound) Grows() bool { return b.OnFull == grow }
@@ -124,7 +127,7 @@ func (b Bloom) Complete(d Defaults) Params {
 func (b Bloom) Faults() []Fault {
 	var all []Fault
 	for _, f := range []Fault{
-		{"capacity", checkCapacity(b.Capacity)}, {"error_rate", checkErrorRate(b.ErrorRate)}, {"on_full", fault.OneOf(b.OnFull, onFull()...)},
+		{"capacity", checkCapacity(b.Capacity)}, {"error_rate", checkErrorRate(b.ErrorRate)}, {"on_full", fault.OneOf(b.OnFull, onFull...)},
 	} {
 		if f.Text != "" {
 			all = append(all, f)

@@ -47,19 +47,17 @@ func (f Filter) KeptIn() string {
 }
 
 // exactKind keeps the hash of each item until the item is forgotten.
-func exactKind() Kind {
-	return Kind{
-		Name: "exact", Params: Exact{}, Lacks: "an exact filter has no capacity and no error rate, and its items do not expire",
-		Parameters: append([]Parameter{{
-			Key: "store", Want: `a text, such as "mysql"`, Values: []string{StoreMySQL}, Optional: true,
-			Why:   "other filters are in the store of the daemon",
-			Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
-		}, {
-			Key: "digest", Want: "64 or 128", Like: "64", Optional: true, Unset: "128",
-			Usage: "exact: `bits` of each item's hash that are kept: 64 or 128 (default 128)",
-		}}, canonicalParameters()...),
-		Hashes: true, Forgets: true, Reserves: true, Commands: CommandsSet, MadeByCommands: true,
-	}
+var exactKind = Kind{
+	Name: "exact", Params: Exact{}, Lacks: "an exact filter has no capacity and no error rate, and its items do not expire",
+	Parameters: append([]Parameter{{
+		Key: "store", Want: `a text, such as "mysql"`, Values: []string{StoreMySQL}, Optional: true,
+		Why:   "other filters are in the store of the daemon",
+		Usage: "exact: `mysql` keeps the filter there instead of in the daemon's store",
+	}, {
+		Key: "digest", Want: "64 or 128", Like: "64", Optional: true, Unset: "128",
+		Usage: "exact: `bits` of each item's hash that are kept: 64 or 128 (default 128)",
+	}}, canonicalParameters...),
+	Hashes: true, Forgets: true, Reserves: true, Commands: CommandsSet, MadeByCommands: true,
 }
 
 // KeptIn implements Placed.

@@ -25,29 +25,17 @@ type Scaling struct {
 const maxExpansion = 32768
 
 // scalingKind is a Bloom filter of RedisBloom, bit for bit.
-func scalingKind() Kind {
-	return Kind{
-		Name: "scaling", Params: Scaling{}, Lacks: "items of a scaling filter do not expire",
-		Parameters: append([]Parameter{
-			bloomParameter("capacity"), bloomParameter("error_rate"),
-			{
-				Key: "expansion", Want: "a whole number from 1 to 32768, such as 2", Like: "2", Optional: true,
-				Usage: "scaling: how many `times` as large each further layer is",
-			},
-			bloomParameter("on_full"),
-		}, canonicalParameters()...),
-		Local: true, Commands: CommandsBF, MadeByCommands: true,
-	}
-}
-
-// bloomParameter returns the parameter that the kind bloom has, too.
-func bloomParameter(key string) Parameter {
-	for _, p := range bloomKind().Parameters {
-		if p.Key == key {
-			return p
-		}
-	}
-	panic("no such parameter: " + key) // a mistake in a Kind
+var scalingKind = Kind{
+	Name: "scaling", Params: Scaling{}, Lacks: "items of a scaling filter do not expire",
+	Parameters: append([]Parameter{
+		capacityParameter, errorRateParameter,
+		{
+			Key: "expansion", Want: "a whole number from 1 to 32768, such as 2", Like: "2", Optional: true,
+			Usage: "scaling: how many `times` as large each further layer is",
+		},
+		onFullParameter,
+	}, canonicalParameters...),
+	Local: true, Commands: CommandsBF, MadeByCommands: true,
 }
 
 // NewScaling returns the parameters of a filter; fixed says that it does not grow.

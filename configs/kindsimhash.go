@@ -22,21 +22,19 @@ type Simhash struct {
 }
 
 // simhashKind keeps the fingerprint of each text, and finds the texts that are near one.
-func simhashKind() Kind {
-	return Kind{
-		Name: "simhash", Params: Simhash{}, Lacks: "a simhash filter keeps fingerprints of texts, which do not expire, and has no capacity",
-		Parameters: []Parameter{
-			{
-				Key: "distance", Want: "a whole number, such as 3", Like: "3", WantNone: ", want 0",
-				Usage: "simhash: in how many of 64 `bits` the fingerprints of near texts may differ, 1 to 7 (default 3)",
-			},
-			{
-				Key: "feature_hash", Want: `"` + FeatureXXH3 + `" or "` + FeatureMD5 + `"`, Values: []string{FeatureXXH3, FeatureMD5},
-				Usage: "simhash: `hash` of the parts of texts: xxh3, or md5, which gives the fingerprints of the Python module (default xxh3)",
-			},
+var simhashKind = Kind{
+	Name: "simhash", Params: Simhash{}, Lacks: "a simhash filter keeps fingerprints of texts, which do not expire, and has no capacity",
+	Parameters: []Parameter{
+		{
+			Key: "distance", Want: "a whole number, such as 3", Like: "3", WantNone: ", want 0",
+			Usage: "simhash: in how many of 64 `bits` the fingerprints of near texts may differ, 1 to 7 (default 3)",
 		},
-		Local: true, Texts: true,
-	}
+		{
+			Key: "feature_hash", Want: `"` + FeatureXXH3 + `" or "` + FeatureMD5 + `"`, Values: []string{FeatureXXH3, FeatureMD5},
+			Usage: "simhash: `hash` of the parts of texts: xxh3, or md5, which gives the fingerprints of the Python module (default xxh3)",
+		},
+	},
+	Local: true, Texts: true,
 }
 
 // Complete implements Params.

@@ -18,15 +18,13 @@ type Timing struct {
 }
 
 // timingKind keeps a deadline for each item, and remembers the item exactly until then.
-func timingKind() Kind {
-	return Kind{
-		Name: "timing", Params: Timing{}, Lacks: "a timing filter is exact, and has no capacity",
-		Parameters: append([]Parameter{{
-			Key: "expire", Want: "a number of seconds, such as 86400", WantNone: ", want 0s",
-			Usage: "timing: `time` for which items are remembered whose call names none, such as 90, 36h or 30d",
-		}}, canonicalParameters()...),
-		Forgets: true, Reserves: true,
-	}
+var timingKind = Kind{
+	Name: "timing", Params: Timing{}, Lacks: "a timing filter is exact, and has no capacity",
+	Parameters: append([]Parameter{{
+		Key: "expire", Want: "a number of seconds, such as 86400", WantNone: ", want 0s",
+		Usage: "timing: `time` for which items are remembered whose call names none, such as 90, 36h or 30d",
+	}}, canonicalParameters...),
+	Forgets: true, Reserves: true,
 }
 
 // ExpireAfter implements Expiring.

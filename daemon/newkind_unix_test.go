@@ -180,7 +180,7 @@ func buildWithKind(t *testing.T) string {
 		[2]string{"import (\n", "\t\"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/alwaysnew\"\n"},
 		[2]string{"\t\ttiming.Kind(),\n", "\t\talwaysnew.Kind(),\n"})
 	change("configs/kind.go",
-		[2]string{"\t\ttimingKind(),\n", "\t\talwaysNewKind(),\n"})
+		[2]string{"\ttimingKind,\n", "\talwaysNewKind,\n"})
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		t.Fatal(err)

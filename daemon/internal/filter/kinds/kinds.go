@@ -1,5 +1,5 @@
 // Package kinds lists the kinds of filters that the daemon has. Each has a line here, and one in
-// configs.Kinds, because settings are also checked without the daemon.
+// configs/kind.go, because settings are also checked without the daemon.
 package kinds
 
 import (

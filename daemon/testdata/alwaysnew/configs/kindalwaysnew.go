@@ -16,15 +16,13 @@ type AlwaysNew struct {
 	Pause time.Duration `yaml:"pause"`
 }
 
-func alwaysNewKind() Kind {
-	return Kind{
-		Name: "always_new", Params: AlwaysNew{}, Lacks: "it remembers nothing",
-		Parameters: []Parameter{
-			{Key: "every", Want: "a whole number, such as 3", Like: "3", Usage: "always_new: which `item` of a call is called seen all the same"},
-			{Key: "capacity", Want: "a whole number of items, such as 10000000", Usage: "`items` that are expected"},
-			{Key: "pause", Want: "a number of seconds, such as 3", Like: "3", Optional: true, Usage: "always_new: a `time` that is shown"},
-		},
-	}
+var alwaysNewKind = Kind{
+	Name: "always_new", Params: AlwaysNew{}, Lacks: "it remembers nothing",
+	Parameters: []Parameter{
+		{Key: "every", Want: "a whole number, such as 3", Like: "3", Usage: "always_new: which `item` of a call is called seen all the same"},
+		{Key: "capacity", Want: "a whole number of items, such as 10000000", Usage: "`items` that are expected"},
+		{Key: "pause", Want: "a number of seconds, such as 3", Like: "3", Optional: true, Usage: "always_new: a `time` that is shown"},
+	},
 }
 
 // Complete implements Params.
