@@ -93,7 +93,8 @@ func allOfFilter() reflect.Type {
 func TestEveryFieldSettable(t *testing.T) {
 	text := map[reflect.Kind]string{reflect.String: "some", reflect.Bool: "true", reflect.Float64: "0.25"}
 	c := Default()
-	strict.Leaves(reflect.ValueOf(&c).Elem(), "", func(key string, v reflect.Value) {
+	for i, leaf := range strict.Leaves(reflect.ValueOf(&c).Elem()) {
+		key, v := leaf.Key, leaf.Value
 		value := "3"
 		switch {
 		case strings.HasSuffix(key, "timeout") || key == "writeback.interval":
@@ -105,25 +106,23 @@ func TestEveryFieldSettable(t *testing.T) {
 		case text[v.Kind()] != "":
 			value = text[v.Kind()]
 		}
-		got, err := Load("", []string{EnvName(key) + "=" + value})
+		got, err := Load("", []string{source().Variable(key) + "=" + value})
 		if err != nil {
 			t.Errorf("%s: %v", key, err)
-			return
+			continue
 		}
 		changed := 0
-		before, after := map[string]any{}, map[string]any{}
 		d := Default()
-		strict.Leaves(reflect.ValueOf(&d).Elem(), "", func(k string, v reflect.Value) { before[k] = v.Interface() })
-		strict.Leaves(reflect.ValueOf(&got).Elem(), "", func(k string, v reflect.Value) { after[k] = v.Interface() })
-		for k := range before {
-			if !reflect.DeepEqual(before[k], after[k]) {
+		after := strict.Leaves(reflect.ValueOf(&got).Elem())
+		for k, before := range strict.Leaves(reflect.ValueOf(&d).Elem()) {
+			if !reflect.DeepEqual(before.Value.Interface(), after[k].Value.Interface()) {
 				changed++
 			}
 		}
-		if changed == 0 && !reflect.DeepEqual(v.Interface(), after[key]) || changed > 1 {
-			t.Errorf("%s=%s changed %d settings", EnvName(key), value, changed)
+		if changed == 0 && !reflect.DeepEqual(v.Interface(), after[i].Value.Interface()) || changed > 1 {
+			t.Errorf("%s=%s changed %d settings", source().Variable(key), value, changed)
 		}
-	})
+	}
 }
 
 func TestShow(t *testing.T) {

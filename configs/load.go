@@ -71,9 +71,6 @@ func foreign(name string) bool {
 	return strings.HasPrefix(name, "URIFILTER_TEST_")
 }
 
-// EnvName returns the variable that sets key: URIFILTER_REDIS_ADDRS for redis.addrs.
-func EnvName(key string) string { return source().Variable(key) }
-
 // CheckKeys checks whether n, the part of a file under key, can serve as settings of the
 // daemon: whether it has their keys, with values of their types. Validate judges what the
 // values mean together.

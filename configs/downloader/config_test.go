@@ -30,12 +30,12 @@ func TestTheManualHasEveryKeyWithItsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strict.Leaves(reflect.ValueOf(&c).Elem(), "", func(key string, _ reflect.Value) {
-		name := key[strings.LastIndex(key, ".")+1:]
+	for _, leaf := range strict.Leaves(reflect.ValueOf(&c).Elem()) {
+		name := leaf.Key[strings.LastIndex(leaf.Key, ".")+1:]
 		if !regexp.MustCompile(`(?m)^ *` + name + `:`).Match(text) {
-			t.Errorf("%s is not in it", key)
+			t.Errorf("%s is not in it", leaf.Key)
 		}
-	})
+	}
 }
 
 func TestEnvironmentGoesBeforeTheFile(t *testing.T) {

@@ -60,15 +60,25 @@ func FieldByKey(v reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// Leaves calls visit with the whole key of every setting of v. A list is one setting.
-func Leaves(v reflect.Value, path string, visit func(key string, v reflect.Value)) {
-	for _, key := range Keys(v.Type()) {
-		if field, _ := FieldByKey(v, key); field.Kind() == reflect.Struct {
-			Leaves(field, Join(path, key), visit)
-		} else {
-			visit(Join(path, key), field)
+// Leaf is one setting of a struct, with its whole key. A list is one setting.
+type Leaf struct {
+	Key   string
+	Value reflect.Value
+}
+
+// Leaves lists the settings of a struct.
+func Leaves(v reflect.Value) (all []Leaf) {
+	for _, f := range Keyed(v.Type()) {
+		leaf := Leaf{f.Tag.Get("yaml"), v.FieldByIndex(f.Index)}
+		if leaf.Value.Kind() != reflect.Struct {
+			all = append(all, leaf)
+			continue
+		}
+		for _, inner := range Leaves(leaf.Value) {
+			all = append(all, Leaf{Join(leaf.Key, inner.Key), inner.Value})
 		}
 	}
+	return all
 }
 
 // setText sets a setting that is not a list from its text, the same way for a file

@@ -50,11 +50,11 @@ func (s Source) Variable(key string) string {
 func (s Source) readEnv(env []string, into any) error {
 	settings := map[string]reflect.Value{}
 	var names []string
-	Leaves(reflect.ValueOf(into).Elem(), "", func(key string, v reflect.Value) {
-		name := s.Variable(key)
-		settings[name] = v
+	for _, leaf := range Leaves(reflect.ValueOf(into).Elem()) {
+		name := s.Variable(leaf.Key)
+		settings[name] = leaf.Value
 		names = append(names, name)
-	})
+	}
 	var old, current []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
