@@ -2,6 +2,8 @@ package items
 
 import (
 	"slices"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/items/scan"
 )
 
 // canonizer holds what is known about the objects in one item. The item is first written
@@ -266,4 +268,37 @@ func compareUTF16(a, b []byte) int {
 		}
 	}
 	return len(a) - len(b)
+}
+
+// AppendString appends s, which is UTF-8, as a JSON string.
+func AppendString(dst []byte, s string) []byte { return appendQuoted(dst, []byte(s)) }
+
+// appendQuoted appends s as RFC 8785 writes a string: only what must be is escaped.
+func appendQuoted(dst, s []byte) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for {
+		i := scan.TextEnd(s, 0)
+		dst = append(dst, s[:i]...)
+		if i == len(s) {
+			return append(dst, '"')
+		}
+		switch c := s[i]; c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, `\b`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\f':
+			dst = append(dst, `\f`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		s = s[i+1:]
+	}
 }

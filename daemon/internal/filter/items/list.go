@@ -108,3 +108,90 @@ func (l *List) addWide(start, end, at int) {
 	l.spans = append(l.spans, scan.Span{Start: uint32(len(l.wide))})
 	l.wide = append(l.wide, wide{scan.Span{Start: uint32(start), End: uint32(end)}, at, len(l.arena)})
 }
+
+// MostFaults is how many of the items that it leaves out a List describes; it counts all of them.
+const MostFaults = 100
+
+// Skipped counts the items that were left out of the list because of [Limits.Skip] or a
+// request's Skip.
+func (l *List) Skipped() int { return len(l.holes) }
+
+// Faults says what is wrong with the first items that were left out, MostFaults at most, in
+// order. The result is valid until the list is reused.
+func (l *List) Faults() []Error { return l.faults }
+
+// Holes returns, for each item that was left out, how many items of the list come before it,
+// in order. The result is valid until the list is reused.
+func (l *List) Holes() []uint32 { return l.holes }
+
+// sent counts what the list was decoded from: its items, and those that were left out.
+func (l *List) sent() int { return len(l.spans) + len(l.holes) }
+
+// skip notes an item that is left out after those that the list has.
+func (l *List) skip(fault *Error) {
+	l.holes = append(l.holes, uint32(len(l.spans)))
+	if len(l.faults) < MostFaults {
+		l.faults = append(l.faults, *fault)
+	}
+}
+
+// mark is how much a list holds, for rewind to return to.
+type mark struct{ spans, wide, arena int }
+
+func (l *List) mark() mark { return mark{len(l.spans), len(l.wide), len(l.arena)} }
+
+func (l *List) rewind(m mark) {
+	l.spans, l.wide, l.arena = l.spans[:m.spans], l.wide[:m.wide], l.arena[:m.arena]
+}
+
+// AppendMarked appends a JSON array of the raw text of those items i whose marks[i] is
+// true. The items must be JSON values, not lines; len(marks) must be l.Len().
+func (l *List) AppendMarked(dst []byte, marks []bool) []byte {
+	dst = append(dst, '[')
+	first := true
+	for i := 0; i < len(l.spans); i++ {
+		if !marks[i] {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		run := l.rawSpan(i)
+		// Neighbours that are both new are copied in one piece, with the comma (and the one
+		// space that Python writes) between them.
+		for i+1 < len(l.spans) && marks[i+1] {
+			next := l.rawSpan(i + 1)
+			if l.body[run.End] != ',' || next.Start-run.End > 2 {
+				break
+			}
+			run.End = next.End
+			i++
+		}
+		dst = append(dst, l.body[run.Start:run.End]...)
+	}
+	return append(dst, ']')
+}
+
+// AppendMarkedLines appends the raw text of those items i whose marks[i] is true, each
+// ended by LF. The raw text of a value from a JSON body may have line ends in it.
+// len(marks) must be l.Len().
+func (l *List) AppendMarkedLines(dst []byte, marks []bool) []byte {
+	for i := 0; i < len(l.spans); i++ {
+		if !marks[i] {
+			continue
+		}
+		run := l.rawSpan(i)
+		for i+1 < len(l.spans) && marks[i+1] && l.body[run.End] == '\n' {
+			next := l.rawSpan(i + 1)
+			if next.Start-run.End != 1 {
+				break
+			}
+			run.End = next.End
+			i++
+		}
+		dst = append(dst, l.body[run.Start:run.End]...)
+		dst = append(dst, '\n')
+	}
+	return dst
+}
