@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Growing is a map that adds a layer when the last one is full: layers.go describes the
+// Growing is a map that adds a layer when the last one is full: header.go describes the
 // layers. It has the methods of a Map, with the same meaning, and is safe for concurrent use.
 type Growing struct {
 	// mu is read-locked while keys are added, and write-locked while a layer is added: so all
@@ -21,6 +21,7 @@ type Growing struct {
 // top is the state of a Growing at one time. It is replaced, not changed.
 type top struct {
 	header Header
+	bytes  uint64 // of all layers
 	layers []*Map
 	full   uint64 // set bits of the last layer that make a further layer due
 	over   uint64 // the same in the middle of a batch
@@ -64,6 +65,7 @@ func (g *Growing) growTo(n int) error {
 		}
 		g.top.Store(&top{
 			header: h,
+			bytes:  h.Bytes(),
 			layers: append(was.layers[:len(was.layers):len(was.layers)], m),
 			full:   l.OnesOf(l.Capacity),
 			over:   l.OnesOf(l.Capacity + l.Capacity/overfill),
@@ -243,6 +245,13 @@ func (g *Growing) Has(keys []Hash, fresh []bool) {
 	}
 }
 
+// Prefetcher is Map.Prefetcher for the last layer, where most of the items that are asked for are.
+// Those that are not in it are fetched from the other layers a few keys ahead of their probe.
+func (g *Growing) Prefetcher() Prefetcher {
+	layers := g.top.Load().layers
+	return layers[len(layers)-1].ahead
+}
+
 // Stripe is Map.Stripe.
 func (g *Growing) Stripe(i int, buf []byte) []byte {
 	t := g.top.Load()
@@ -274,10 +283,11 @@ func (g *Growing) Reach(i int) error {
 // makes.
 func (g *Growing) Memory() uint64 {
 	t := g.top.Load()
-	h := t.header
-	if t.due(t.full) {
-		h.Layers++
+	if !t.due(t.full) {
+		return t.bytes
 	}
+	h := t.header
+	h.Layers++
 	return h.Bytes()
 }
 
@@ -285,27 +295,26 @@ func (g *Growing) Memory() uint64 {
 func (g *Growing) MemoryFor(n uint64) uint64 {
 	t := g.top.Load()
 	last := t.layers[len(t.layers)-1]
-	h, ones := t.header, last.Ones()
+	ones := last.Ones()
 	if n == 0 && ones == 0 && len(t.layers) == 1 {
 		return 0
 	}
-	bytes := h.Bytes()
+	bytes := t.bytes
 	if n == 0 {
 		return bytes
 	}
-	has := uint64(0) // in the last layer
-	if !t.due(t.full) {
-		has = last.header.itemsIn(ones)
-	} else if has = last.header.Capacity; h.Layers < MaxLayers {
-		h.Layers++
-		bytes += h.blocksOf(int(h.Layers)-1) * blockBytes
-		has = 0
+	layers, l, has := len(t.layers), last.header, last.header.itemsIn(ones) // has: in the layer l
+	grow := func() {
+		l, has = t.header.Layer(layers), 0
+		bytes += l.Bytes()
+		layers++
 	}
-	for l := h.Layer(int(h.Layers) - 1); has+n > l.Capacity+l.Capacity/overfill && h.Layers < MaxLayers; l = h.Layer(int(h.Layers) - 1) {
+	if t.due(t.full) {
+		grow()
+	}
+	for layers < MaxLayers && has+n > l.Capacity+l.Capacity/overfill {
 		n -= min(n, l.Capacity-min(has, l.Capacity))
-		has = 0
-		h.Layers++
-		bytes += h.blocksOf(int(h.Layers)-1) * blockBytes
+		grow()
 	}
 	return bytes
 }

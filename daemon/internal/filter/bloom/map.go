@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"sync"
 	"unsafe"
+
+	"github.com/zeebo/xxh3"
 )
 
 const (
@@ -22,6 +24,48 @@ const (
 	// blocks (32 KiB) and the keys (8 KiB) fit the first-level cache.
 	chunk = 512
 )
+
+// Hash is the 128-bit xxh3 hash of an item: Hi picks the block, Lo the bits in it.
+type Hash = xxh3.Uint128
+
+// valueSalt sets items that are JSON values other than strings apart from strings,
+// so that the number 1 and the string "1" differ. It is part of format 1.
+const valueSalt = 0x75726966696c7472 // "urifiltr"
+
+// Sum hashes a string item: its UTF-8 bytes, with the filter's secret seed.
+func Sum(seed uint64, item []byte) Hash { return xxh3.Hash128Seed(item, seed) }
+
+// SumValue hashes an item that is not a string: its RFC 8785 canonical JSON.
+func SumValue(seed uint64, canonical []byte) Hash {
+	return xxh3.Hash128Seed(canonical, seed^valueSalt)
+}
+
+// Prefetcher asks the processor for the blocks of keys, so that the probes that follow find
+// them in its cache. Waiting for one cache miss after the other is most of the cost of a
+// large map. The zero Prefetcher does nothing.
+//
+// It may outlive its map: then, and on processors without assembly for it, it is of no use, and
+// does no harm. So it has no pointer, which would point to memory that is gone.
+type Prefetcher struct {
+	start  uintptr
+	blocks uint64
+}
+
+// Ahead is how many keys a caller that hashes them should prefetch at a time: the processor
+// then waits for so few blocks at once that it can hash the next items meanwhile. It cannot if
+// there are more blocks than it keeps track of (some 12 to 24).
+const Ahead = 8
+
+// MostAhead is how many keys may be prefetched before the first is probed. Their blocks
+// (256 KiB) fit the second-level cache.
+const MostAhead = 4096
+
+// Prefetch asks for the blocks of keys.
+func (p Prefetcher) Prefetch(keys []Hash) {
+	if p.blocks > 0 {
+		prefetchBlocks(p.start, p.blocks, keys)
+	}
+}
 
 // Map is a bit-map. It is safe for concurrent use.
 type Map struct {
@@ -122,6 +166,10 @@ func (m *Map) hasChunk(keys []Hash, fresh []bool) {
 	m.probes.hasKeys(m.blocks, keys, fresh)
 	m.mu.RUnlock()
 }
+
+// Prefetcher returns a Prefetcher for callers of Add and Has that hash the keys themselves.
+// Both methods prefetch all keys too, which costs little if it was done before.
+func (m *Map) Prefetcher() Prefetcher { return m.ahead }
 
 // Fill describes how full a map is.
 type Fill struct {
