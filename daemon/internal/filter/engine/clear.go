@@ -6,13 +6,6 @@ import (
 	"time"
 )
 
-// Life identifies a filter from its creation until it is dropped: clearing the filter does
-// not end it.
-type Life struct{ _ byte }
-
-// Life distinguishes a cleared filter from one that was dropped and made again.
-func (f *Filter) Life() *Life { return f.life }
-
 // Clear forgets all items of a filter in one step: it keeps its id, its name and its
 // parameters, and starts empty in the next generation. Concurrent batches use either the old or
 // the cleared filter, and none is refused. Daemons that share the store serve the cleared one

@@ -77,6 +77,14 @@ func (f *Filter) Forgetful() (Forgetful, error) {
 	return As[Forgetful](f.Spec, f.Set, ErrForgetsNone)
 }
 
+// TakesItems returns a *KindError for a filter that takes documents.
+func (f *Filter) TakesItems() error {
+	if _, texts := f.Set.(Similar); texts {
+		return &KindError{Filter: f.Name, Kind: f.Kind, Lacks: ErrKeepsTexts}
+	}
+	return nil
+}
+
 // BitMapHeader describes the empty bit-map of a new filter. One that grows may have pairs of bits if
 // mayPair: see [bloom.NewGrowingHeader].
 func BitMapHeader(spec Spec, b Identity, mayPair bool) (h bloom.Header, err error) {

@@ -97,10 +97,12 @@ func (f *Filter) tryClaim(set Weighed, more More) *memoryError {
 	if grows && f.memoryLimit > 0 && need > f.memoryLimit {
 		return &memoryError{need: need, limit: f.memoryLimit, until: whenRoom(f.Set)}
 	}
-	// What fits into memory that the filter has already is no growth, even beyond the limit.
-	fits := need <= set.MemoryFor(More{})
-	if !f.memory.move(f.share.bytes, need, fits) {
-		return &memoryError{need: need - f.share.bytes, all: true, used: f.memory.sum(), limit: f.memory.limit, until: whenRoom(f.Set)}
+	if !f.memory.move(f.share.bytes, need, false) {
+		// What fits into memory that the filter has already is no growth, even beyond the limit.
+		if need > set.MemoryFor(More{}) {
+			return &memoryError{need: need - f.share.bytes, all: true, used: f.memory.sum(), limit: f.memory.limit, until: whenRoom(f.Set)}
+		}
+		f.memory.move(f.share.bytes, need, true)
 	}
 	f.share.bytes, f.share.more = need, all
 	return nil
@@ -170,6 +172,8 @@ func (e *memoryError) Error() string {
 }
 
 func (e *memoryError) Unwrap() error { return ErrFull }
+
+func itemsMore(n int) More { return More{Items: n} }
 
 // claimFor is claim for keys. If there is no memory for all of them, it looks for what they would
 // add: without new keys nothing is claimed, and done is true.

@@ -80,14 +80,6 @@ const (
 // Similar returns the filter's set as a Similar, or a *KindError.
 func (f *Filter) Similar() (Similar, error) { return As[Similar](f.Spec, f.Set, ErrComparesNone) }
 
-// TakesItems returns a *KindError for a filter that takes documents.
-func (f *Filter) TakesItems() error {
-	if _, texts := f.Set.(Similar); texts {
-		return &KindError{Filter: f.Name, Kind: f.Kind, Lacks: ErrKeepsTexts}
-	}
-	return nil
-}
-
 // Near is Similar.Near, but obeys the bound on memory.
 func (f *Filter) Near(ctx context.Context, docs []Document, how Nearness, found []Comparison) error {
 	set, err := f.Similar()
