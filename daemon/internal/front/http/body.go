@@ -3,6 +3,7 @@ package http
 import (
 	"errors"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -290,4 +291,121 @@ func (c *call) tooLarge(limit int64) error {
 		return c.s.access.Unauthorized("send the token in the Authorization header; without it a body may have " + strconv.Itoa(anonymousBody>>10) + " KiB")
 	}
 	return &problem.Error{Code: problem.BodyTooLarge, Detail: "want at most " + strconv.FormatInt(limit, 10) + " bytes"}
+}
+
+// media says how to read a request's body.
+type media int
+
+const (
+	mediaJSON   media = iota
+	mediaForm         // also JSON: the type that curl -d sends
+	mediaText         // lines
+	mediaNDJSON       // lines of JSON
+)
+
+// mediaOf returns the type of the body for a call that takes JSON and streams. Its error is a
+// [problem.Error].
+func mediaOf(r *http.Request) (media, error) {
+	value := r.Header.Get("Content-Type")
+	switch value { // the usual ones need no parsing
+	case "", "application/json":
+		return mediaJSON, nil
+	case "application/x-www-form-urlencoded":
+		return mediaForm, nil
+	}
+	base, params, err := mime.ParseMediaType(value)
+	if err != nil {
+		return 0, unsupportedMedia(value, true)
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
+		return 0, unsupportedMedia(value, true)
+	}
+	switch {
+	case base == "text/plain":
+		return mediaText, nil
+	case base == "application/x-ndjson", base == "application/ndjson":
+		return mediaNDJSON, nil
+	case base == "application/x-www-form-urlencoded":
+		return mediaForm, nil
+	case isJSON(base):
+		return mediaJSON, nil
+	}
+	return 0, unsupportedMedia(value, true)
+}
+
+// wantJSON checks the body's type for a call that takes only JSON.
+func wantJSON(r *http.Request) error {
+	m, err := mediaOf(r)
+	if err != nil || m == mediaText || m == mediaNDJSON {
+		return unsupportedMedia(r.Header.Get("Content-Type"), false)
+	}
+	return nil
+}
+
+func isJSON(base string) bool {
+	return base == "application/json" || strings.HasPrefix(base, "application/") && strings.HasSuffix(base, "+json")
+}
+
+func unsupportedMedia(value string, streams bool) error {
+	known := []string{"application/json"}
+	if streams {
+		known = append(known, "application/x-ndjson", "text/plain")
+	}
+	return &problem.Error{
+		Code:   problem.UnsupportedMedia,
+		Detail: "Content-Type " + strconv.Quote(value) + ": want " + strings.Join(known, ", ") + ", in UTF-8",
+		Known:  known,
+		Header: [2]string{"Accept-Post", strings.Join(known, ", ")},
+	}
+}
+
+const (
+	// minBytesPerSecond is the required speed.
+	minBytesPerSecond = 1 << 10
+
+	paceSteps = 8 // of a window
+)
+
+// pace decides whether a client sends fast enough to be waited for: whether minBytesPerSecond have come
+// during the last window. Earlier bytes do not count, because a client that stops near the end would still
+// hold the whole body in memory. It reads neither clock nor data.
+type pace struct {
+	window time.Duration
+	start  time.Time
+	marks  [paceSteps + 1]paceMark // a ring, each a step or more after the one before: the oldest is a window ago
+	next   int                     // of marks, the oldest
+}
+
+type paceMark struct {
+	at    time.Duration // since start
+	bytes int64         // received by then
+}
+
+// begin starts a window of this length at now.
+func (p *pace) begin(window time.Duration, now time.Time) { *p = pace{window: window, start: now} }
+
+// keeps reports whether the bytes received by now are enough.
+func (p *pace) keeps(now time.Time, bytes int64) bool {
+	at := now.Sub(p.start)
+	if at < p.window {
+		p.note(at, bytes)
+		return true
+	}
+	var from paceMark // the latest at least a window ago
+	for _, m := range p.marks {
+		if at-m.at >= p.window && m.at > from.at {
+			from = m
+		}
+	}
+	p.note(at, bytes)
+	return bytes-from.bytes >= int64((at-from.at).Seconds()*minBytesPerSecond)
+}
+
+func (p *pace) note(at time.Duration, bytes int64) {
+	last := &p.marks[(p.next+paceSteps)%len(p.marks)]
+	if at-last.at < p.window/paceSteps {
+		return
+	}
+	p.marks[p.next] = paceMark{at, bytes}
+	p.next = (p.next + 1) % len(p.marks)
 }

@@ -142,7 +142,9 @@ func appendHoles(dst []byte, holes []uint32, i int, text string) ([]byte, []uint
 
 // appendEnd ends the answer to a list, after any further members.
 func (c *call) appendEnd(dst []byte) []byte {
-	dst = c.appendSkipped(dst)
+	if c.req.Skip {
+		dst = c.appendSkipped(dst)
+	}
 	if c.work.Over > 0 {
 		dst = append(dst, `,"over_capacity":true,"fpr_estimate":`...)
 		dst = strconv.AppendFloat(dst, c.work.Over, 'g', 3, 64)

@@ -21,11 +21,8 @@ const (
 	streamFaultsBytes = 2500
 )
 
-// appendSkipped describes the skipped items of a list, if the call asked for that.
+// appendSkipped describes the skipped items of a list.
 func (c *call) appendSkipped(dst []byte) []byte {
-	if !c.req.Skip {
-		return dst
-	}
 	dst = append(dst, `,"invalid":`...)
 	dst = strconv.AppendInt(dst, int64(c.req.List.Skipped()), 10)
 	if faults := c.req.List.Faults(); len(faults) > 0 {
