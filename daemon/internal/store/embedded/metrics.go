@@ -1,8 +1,6 @@
 package embedded
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
@@ -25,8 +23,6 @@ func newMetrics() metrics {
 		bytes: prometheus.NewDesc("urifilter_journal_bytes", "Bytes on disk of a filter's journal, with the space that is allocated in advance.", []string{"filter"}, nil),
 	}
 }
-
-func (m metrics) synced(took time.Duration) { m.fsync.Observe(took.Seconds()) }
 
 // Describe implements [prometheus.Collector].
 func (s *Store) Describe(ch chan<- *prometheus.Desc) {

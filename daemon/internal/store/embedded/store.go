@@ -222,7 +222,8 @@ func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory,
 	j := journal.Open(journal.Options{
 		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Mark: markOf(m), Next: next, Width: of.Width, Parts: of.Parts,
 		FirstSegment: s.opt.SegmentBytes,
-		Log:          s.log, Failed: s.fail, Synced: s.metrics.synced,
+		Log:          s.log, Failed: s.fail,
+		Synced: func(took time.Duration) { s.metrics.fsync.Observe(took.Seconds()) },
 	})
 	k := &diskFilter{store: s, spec: spec, dir: dir, kind: of, memory: m, journal: j}
 	set := serve(k)
