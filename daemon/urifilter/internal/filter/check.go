@@ -37,7 +37,7 @@ are those of "urifilter filter"; what filter counts as duplicates are here items
 // checkBatch judges a batch; the text lists the new items, or all.
 func (b *batchCommand) checkBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
 	call, words := c.CheckLines, map[string]string{"new": "new", "seen": "seen", "invalid": "invalid"}
-	if b.ndjson() {
+	if b.input.ndjson() {
 		call, words = c.CheckNDJSON, map[string]string{"true": "new", "false": "seen", "null": "invalid"}
 	}
 	return func(ctx context.Context, part batch) (verdicts, error) {
@@ -46,7 +46,7 @@ func (b *batchCommand) checkBatch(c *client.Client, typ string) func(context.Con
 		if _, err := call(ctx, typ, bytes.NewReader(part.data), &answer, b.callOptions(&skipped)...); err != nil {
 			return verdicts{}, err
 		}
-		v, err := join(itemsOf(part, b.ndjson()), answer.Bytes(), words, b.all)
+		v, err := join(itemsOf(part, b.input.ndjson()), answer.Bytes(), words, b.all)
 		v.skipped = skipped
 		return v, err
 	}

@@ -19,7 +19,7 @@ import (
 // batchCommand is the common part of filter and check.
 type batchCommand struct {
 	conn        flags
-	input       choice
+	input       inputFormat
 	as          asValue
 	oldJSON     bool
 	skipInvalid bool
@@ -40,6 +40,20 @@ const (
 	inputNDJSON = "ndjson"
 )
 
+// inputFormat is the flag --input-format of a command that reads items.
+type inputFormat struct{ choice }
+
+// register adds the flag; holds says of what it is the form.
+func (f *inputFormat) register(cmd *cobra.Command, holds string) {
+	f.choice = choice{inputLines, []string{inputLines, inputNDJSON}}
+	cmd.Flags().VarP(f, "input-format", "f", holds+": `FORMAT` lines is plain text, ndjson a JSON value a line")
+	if err := cmd.RegisterFlagCompletionFunc("input-format", f.complete()); err != nil {
+		panic(err) // it is defined above
+	}
+}
+
+func (f *inputFormat) ndjson() bool { return f.value == inputNDJSON }
+
 // The forms of a summary.
 const (
 	summaryText = "text"
@@ -47,14 +61,11 @@ const (
 	summaryNone = "none"
 )
 
-func (b *batchCommand) ndjson() bool { return b.input.value == inputNDJSON }
-
 func (b *batchCommand) register(cmd *cobra.Command) {
 	b.conn.register(cmd)
 	b.conn.RegisterPatience(cmd)
 	f := cmd.Flags()
-	b.input = choice{inputLines, []string{inputLines, inputNDJSON}}
-	f.VarP(&b.input, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	b.input.register(cmd, "what the input holds")
 	f.Var(&b.as, "as", "take the items out of a file: `FORM` is csv:COLUMN (name, or number from 1), sitemap, cdx or scrapy (requests.seen)")
 	f.BoolVar(&b.oldJSON, "json", false, "")
 	if err := f.MarkHidden("json"); err != nil {
@@ -69,10 +80,7 @@ func (b *batchCommand) register(cmd *cobra.Command) {
 	} else {
 		b.expire.Register(cmd, "a `time` as for \"urifilter filter\"; it makes no difference here")
 	}
-	fixed := func(c *choice) cobra.CompletionFunc {
-		return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
-	}
-	for flag, complete := range map[string]cobra.CompletionFunc{"input-format": fixed(&b.input), "summary": fixed(&b.summary),
+	for flag, complete := range map[string]cobra.CompletionFunc{"summary": b.summary.complete(),
 		"as": cobra.FixedCompletions([]string{"csv:", "sitemap", "cdx", asScrapy}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flag is defined above
@@ -97,7 +105,7 @@ func (b *batchCommand) check(cmd *cobra.Command) error {
 	if b.oldJSON {
 		return errOldJSON
 	}
-	if b.as != "" && b.ndjson() {
+	if b.as != "" && b.input.ndjson() {
 		return command.UsageError{Err: errors.New("--as: it makes lines of the items, which --input-format ndjson does not read")}
 	}
 	if b.quiet && !cmd.Flags().Changed("summary") {
@@ -159,7 +167,7 @@ func (b *batchCommand) pass(cmd *cobra.Command, daemon *client.Client, out io.Wr
 	if terminal.Is(errOut) && !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {
 		t.progress = newProgress(errOut, size)
 	}
-	if text != nil && !b.ndjson() && b.as == "" && !b.quiet && b.summary.value != summaryJSON {
+	if text != nil && !b.input.ndjson() && b.as == "" && !b.quiet && b.summary.value != summaryJSON {
 		t.warn = errOut
 	}
 	err := t.run(cmd.Context(), in)

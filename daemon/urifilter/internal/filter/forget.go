@@ -25,7 +25,7 @@ type forgetResult struct {
 func NewForget() *cobra.Command {
 	var asked flags
 	var asJSON bool
-	format := choice{inputLines, []string{inputLines, inputNDJSON}}
+	var format inputFormat
 	cmd := &cobra.Command{
 		Use:   "forget [flags] [FILE|-]",
 		Short: "Make items new again",
@@ -41,7 +41,7 @@ all of any filter. A run that fails may be repeated.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := forgetResult{Filter: asked.filter(cmd)}
 			err := asked.withInput(cmd, args, func(daemon *client.Client, in *input) error {
-				return done.forgetAll(cmd.Context(), daemon, in, format.value == inputNDJSON)
+				return done.forgetAll(cmd.Context(), daemon, in, format.ndjson())
 			})
 			if err != nil {
 				return err
@@ -55,7 +55,7 @@ all of any filter. A run that fails may be repeated.`,
 	}
 	asked.register(cmd)
 	f := cmd.Flags()
-	f.VarP(&format, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	format.register(cmd, "what the input holds")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -137,7 +137,7 @@ func (c *importCommand) fromFile(cmd *cobra.Command, name string) error {
 
 // lines returns the items of a text, or the digests of an export.
 func (c *importCommand) lines(text *unpacked) (io.Reader, error) {
-	if c.as != "" || c.ndjson() {
+	if c.as != "" || c.input.ndjson() {
 		return c.as.lines(text), nil
 	}
 	in := bufio.NewReaderSize(text, chunkBytes)

@@ -48,7 +48,7 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 	var asked flags
 	var reservation string
 	var asJSON bool
-	format := choice{inputLines, []string{inputLines, inputNDJSON}}
+	var format inputFormat
 	cmd := &cobra.Command{
 		Use:     name + " [flags] [FILE|-]",
 		Short:   short,
@@ -57,7 +57,7 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done := settleResult{Filter: asked.filter(cmd)}
-			ndjson, out := format.value == inputNDJSON, bufio.NewWriter(cmd.OutOrStdout())
+			ndjson, out := format.ndjson(), bufio.NewWriter(cmd.OutOrStdout())
 			settle := func(ctx context.Context, daemon *client.Client, id string, items []json.RawMessage) error {
 				got, err := call(ctx, daemon, done.Filter, id, items)
 				if err != nil {
@@ -104,7 +104,7 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 	asked.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&reservation, "reservation", "", "all items of that reservation, whose `name` reserve has printed before each")
-	f.VarP(&format, "input-format", "f", "what follows the tab: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	format.register(cmd, "what follows the tab")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -145,7 +145,7 @@ type reserveResult struct {
 func NewReserve() *cobra.Command {
 	var asked flags
 	lease := 5 * time.Minute
-	format := choice{inputLines, []string{inputLines, inputNDJSON}}
+	var format inputFormat
 	cmd := &cobra.Command{
 		Use:   "reserve [flags] [FILE|-]",
 		Short: "Reserve new items for a while, to be committed or released",
@@ -165,7 +165,7 @@ that it has not printed: they are new again when the lease ends.`,
 			filter := asked.filter(cmd)
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			err := eachBatch(cmd, &asked, args, func(ctx context.Context, daemon *client.Client, b batch) error {
-				items, err := valuesOf(b, format.value == inputNDJSON)
+				items, err := valuesOf(b, format.ndjson())
 				if err != nil || len(items) == 0 {
 					return err
 				}
@@ -178,7 +178,7 @@ that it has not printed: they are new again when the lease ends.`,
 				done.duplicates += int64(got.Duplicates)
 				done.reserved += int64(got.Reserved)
 				for _, item := range got.URIList {
-					if _, err := fmt.Fprintf(out, "%s\t%s\n", got.Reservation, textOf(item, format.value == inputNDJSON)); err != nil {
+					if _, err := fmt.Fprintf(out, "%s\t%s\n", got.Reservation, textOf(item, format.ndjson())); err != nil {
 						return err
 					}
 				}
@@ -194,7 +194,7 @@ that it has not printed: they are new again when the lease ends.`,
 	}
 	asked.register(cmd)
 	f := cmd.Flags()
-	f.VarP(&format, "input-format", "f", "what the input holds: `FORMAT` lines is plain text, ndjson a JSON value a line")
+	format.register(cmd, "what the input holds")
 	f.DurationVar(&lease, "lease", lease, "how long nobody else gets the items: `TIME` such as 30s, 10m or 24h, at most a day")
 	return cmd
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
@@ -135,6 +137,11 @@ func (c *choice) Set(text string) error {
 	}
 	c.value = text
 	return nil
+}
+
+// complete completes the value in shells.
+func (c *choice) complete() cobra.CompletionFunc {
+	return cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // callOptions returns the options of one call, which include where it reports skipped items.

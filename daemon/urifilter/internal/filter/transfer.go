@@ -176,7 +176,7 @@ func nothingRemembered(err error) bool {
 // filterBatch remembers a batch; the text lists the new items.
 func (b *batchCommand) filterBatch(c *client.Client, typ string) func(context.Context, batch) (verdicts, error) {
 	call := c.FilterLines
-	if b.ndjson() {
+	if b.input.ndjson() {
 		call = c.FilterNDJSON
 	}
 	return func(ctx context.Context, part batch) (v verdicts, err error) {
