@@ -185,12 +185,5 @@ func verdict(target string, s Summary) string {
 	if target != "" {
 		prefix = target + ": "
 	}
-	return fmt.Sprintf("%sof %s: %s", prefix, hosts(len(s.Hosts)), strings.Join(parts, ", "))
-}
-
-func hosts(n int) string {
-	if n == 1 {
-		return "1 host"
-	}
-	return fmt.Sprintf("%d hosts", n)
+	return fmt.Sprintf("%sof %s: %s", prefix, report.Count(len(s.Hosts), "host"), strings.Join(parts, ", "))
 }

@@ -94,16 +94,17 @@ func (s *style) verdict(target string, sum Summary) string {
 	time := took(seconds(sum.Seconds))
 	switch {
 	case len(parts) > 0:
-		return s.paint(Failed, fmt.Sprintf("%s is not done (exit code %d): of %s %s", target, sum.Code, plural(len(sum.Hosts), "host"), strings.Join(parts, ", "))) + ", " + time
+		return s.paint(Failed, fmt.Sprintf("%s is not done (exit code %d): of %s %s", target, sum.Code, Count(len(sum.Hosts), "host"), strings.Join(parts, ", "))) + ", " + time
 	case sum.Plan && changes > 0:
-		return fmt.Sprintf("%s: %s on %s, none made; %s", target, plural(changes, "change"), plural(counts[WouldChange], "host"), time)
+		return fmt.Sprintf("%s: %s on %s, none made; %s", target, Count(changes, "change"), Count(counts[WouldChange], "host"), time)
 	case changes > 0:
-		return fmt.Sprintf("%s: done, %s on %s, %s", target, plural(changes, "change"), plural(counts[Changed], "host"), time)
+		return fmt.Sprintf("%s: done, %s on %s, %s", target, Count(changes, "change"), Count(counts[Changed], "host"), time)
 	}
-	return fmt.Sprintf("%s: nothing to change on %s, %s", target, plural(len(sum.Hosts), "host"), time)
+	return fmt.Sprintf("%s: nothing to change on %s, %s", target, Count(len(sum.Hosts), "host"), time)
 }
 
-func plural(n int, what string) string {
+// Count returns a number of things in words, such as 3 hosts.
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -150,7 +150,7 @@ func (t *Terminal) text(e Event) string {
 		if e.Plan {
 			what += " (nothing is changed)"
 		}
-		return t.style.ansi("1", fmt.Sprintf("%s: %s", what, plural(len(e.Hosts), "host"))) + "\n"
+		return t.style.ansi("1", fmt.Sprintf("%s: %s", what, Count(len(e.Hosts), "host"))) + "\n"
 	case PhaseBegan:
 		return t.flush("") + t.style.ansi("1", heading(e)) + "\n"
 	case StepBegan:
@@ -183,7 +183,7 @@ func heading(e Event) string {
 	if len(e.Hosts) <= 4 {
 		return text + ": " + strings.Join(e.Hosts, " ")
 	}
-	return text + ": " + plural(len(e.Hosts), "host")
+	return text + ": " + Count(len(e.Hosts), "host")
 }
 
 func share(e Event) string {
@@ -249,7 +249,7 @@ func (t *Terminal) flush(host string) string {
 	var b strings.Builder
 	for _, h := range t.hosts {
 		if n := t.same[h]; n > 0 && (host == "" || host == h) {
-			b.WriteString(t.style.line(h, plural(n, "step"), OK, "") + "\n")
+			b.WriteString(t.style.line(h, Count(n, "step"), OK, "") + "\n")
 			delete(t.same, h)
 		}
 	}
