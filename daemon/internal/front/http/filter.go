@@ -88,7 +88,6 @@ func (c *call) decode(m media, form items.Form) error {
 	if err != nil {
 		return err
 	}
-	c.req.Reset()
 	err = c.req.DecodeAs(form, text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
 	var bad *items.Error
 	if m == mediaForm && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
