@@ -70,9 +70,13 @@ func defaultFilters(names ...string) []Filter {
 // Specs returns the filters with what they leave out filled in from the defaults.
 // An ID of 0 is left for the daemon to choose.
 func (c Config) Specs() []Filter {
+	return c.complete(c.Defaults())
+}
+
+func (c Config) complete(d Defaults) []Filter {
 	specs := make([]Filter, len(c.Filters))
 	for i, f := range c.Filters {
-		specs[i] = f.Complete(c.Defaults())
+		specs[i] = f.Complete(d)
 	}
 	return specs
 }

@@ -85,6 +85,9 @@ func (c Config) validateFilters(f *fault.List) {
 	f.Text("accept_error_rate", checkErrorRate(c.AcceptErrorRate))
 	f.Text("canonical_drop", checkDrop(c.CanonicalDrop))
 
+	// Filters are checked with sound defaults, so that a wrong default is one fault, and not one for each
+	// filter that uses it.
+	sound := c.complete(Default().Defaults())
 	names, ids := map[string]int{}, map[int]int{}
 	for i, spec := range c.Specs() {
 		key := fmt.Sprintf("filters[%d].", i)
@@ -110,17 +113,10 @@ func (c Config) validateFilters(f *fault.List) {
 		if spec.KeptIn() == StoreMySQL && c.MySQL.Addr == "" {
 			f.Add(key+"store", "%q: there is none: set mysql.addr", spec.KeptIn())
 		}
-		for _, wrong := range c.checkable(i).CheckParameters() {
+		for _, wrong := range sound[i].CheckParameters() {
 			f.Text(key+wrong.Field, wrong.Setting)
 		}
 	}
-}
-
-// checkable returns a filter completed from sound defaults, so that a wrong default is one
-// fault, and not one for each filter that uses it.
-func (c Config) checkable(i int) Filter {
-	sound := Default().Defaults()
-	return c.Filters[i].Complete(sound)
 }
 
 // CheckName says what is wrong with the name of a filter; "" for nothing.

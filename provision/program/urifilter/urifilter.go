@@ -39,10 +39,11 @@ func parse(name string, text []byte) (program.Settings, error) {
 		},
 		Database: c.MongoDB.Database, PlainRedis: c.Store == "redis" && !c.Redis.TLS,
 	}
-	for _, spec := range c.Specs() {
+	specs := c.Specs()
+	for _, spec := range specs {
 		s.BitMaps = append(s.BitMaps, spec.Name)
 	}
-	filter := plain(c)
+	filter := plain(specs)
 	s.Ask = func(ctx context.Context, d program.Daemon) error { return prove(ctx, d.Host(), overHTTP{d}, filter) }
 	s.AskOnHost = func(ctx context.Context, h host.Host, path, token string) error {
 		return prove(ctx, h.Name(), onHost{h, path, c.URL(), token}, filter)
@@ -52,8 +53,8 @@ func parse(name string, text []byte) (program.Settings, error) {
 
 // plain returns the first filter of plain items, which a daemon is asked about that makes none for a
 // check; "": there is none.
-func plain(c configs.Config) string {
-	for _, s := range c.Specs() {
+func plain(specs []configs.Filter) string {
+	for _, s := range specs {
 		if kind, _ := configs.KindOf(s.Kind); !kind.Texts {
 			return s.Name
 		}
