@@ -11,12 +11,10 @@ import (
 	"sync"
 	"text/tabwriter"
 
-	"github.com/cr-clawer/urifilter/provision/bench"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/report"
 	"github.com/cr-clawer/urifilter/provision/rollout"
-	"github.com/cr-clawer/urifilter/provision/service"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -125,72 +123,4 @@ func (t *Toolkit) showJSON(h report.HostSummary, a answer) {
 		text = fmt.Appendf(nil, `{"host":%q,"error":%q}`, h.Host, err.Error())
 	}
 	_, _ = io.WriteString(t.out, string(text)+"\n")
-}
-
-// BenchLoad puts the daemons under load, each by its own command line on its own host, and one
-// after the other because they may share a store.
-func (t *Toolkit) BenchLoad(ctx context.Context, l bench.Load) error {
-	return t.queryAtOnce(ctx, "bench:load", 1, func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
-		settings, err := i.Health.Settings(ctx, h)
-		if err != nil {
-			return answer{}, err
-		}
-		fmt.Fprintf(t.errs, "%s: under load\n", h.Name())
-		r, err := bench.Run(ctx, h, i.BitMaps.CLI, settings.URL, l)
-		if err != nil {
-			return answer{}, err
-		}
-		for _, text := range r.Warnings {
-			fmt.Fprintf(t.errs, "%s: warning: %s\n", h.Name(), text)
-		}
-		ms := func(v float64) string { return fmt.Sprintf("%.2f", v) }
-		times := r.Honest()
-		a := answer{
-			rows: [][]string{
-				{"ITEMS/S", "DUPLICATES", "P50 MS", "P90", "P99", "P99.9", "MAX", "FAILED"},
-				{fmt.Sprintf("%.0f", r.ItemsPerSec), fmt.Sprintf("%.1f %%", 100*r.Duplicates), ms(times.P50), ms(times.P90), ms(times.P99), ms(times.P999), ms(times.Max), r.Failed()},
-			},
-			data: r.All,
-		}
-		if len(r.Errors) > 0 || r.Items == 0 {
-			a.failed = "batches failed on at least one host: see above"
-		}
-		return a, nil
-	})
-}
-
-// Logs shows the last lines of the daemons' journals; since is a time in the format of journalctl,
-// "" for any. With follow it continues with new lines until ctx ends.
-func (t *Toolkit) Logs(ctx context.Context, lines int, since string, follow bool) error {
-	if lines <= 0 {
-		lines = 50
-	}
-	var mu sync.Mutex
-	show := func(host, line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		line = t.masker.Mask(line)
-		if t.json() {
-			if text, err := json.Marshal(map[string]string{"host": host, "line": line}); err == nil {
-				line = string(text)
-			}
-		} else {
-			line = host + " | " + line
-		}
-		fmt.Fprintln(t.out, line)
-	}
-	return t.query(ctx, t.ofDaemon("logs"), func(ctx context.Context, i *rollout.Instance, h host.Host) (answer, error) {
-		if follow {
-			err := service.Follow(ctx, h, i.Program.Program, lines, since, func(line string) { show(h.Name(), line) })
-			if err != nil { // the others may continue for hours
-				fmt.Fprintf(t.errs, "%s: %s\n", h.Name(), t.masker.Mask(err.Error()))
-			}
-			return answer{told: err != nil}, err
-		}
-		text, err := service.Journal(ctx, h, i.Program.Program, lines, since)
-		if err != nil {
-			return answer{}, fleet.Usage(err)
-		}
-		return answer{text: text, data: map[string]any{"lines": strings.Split(text, "\n")}}, nil
-	})
 }
