@@ -207,14 +207,17 @@ func (t *Tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	}
 	ch <- prometheus.MustNewConstMetric(t.info, prometheus.GaugeValue, 1, f.Name, strconv.Itoa(f.ID), f.Kind)
 	gauge(t.bytes, float64(st.Bytes))
-	if _, ok := f.Set.(engine.BitMap); !ok {
+	_, bits := f.Set.(engine.BitMap)
+	if bound := f.Bound(); bits || bound.Items > 0 {
+		gauge(t.capacity, float64(bound.Items))
+		gauge(t.rate, bound.ErrorRate)
+	}
+	if !bits {
 		gauge(t.live, float64(st.Items))
 		return
 	}
 	gauge(t.fill, st.Fill)
 	gauge(t.estimate, float64(st.Items))
-	gauge(t.capacity, float64(f.Bound().Items))
-	gauge(t.rate, f.Bound().ErrorRate)
 	gauge(t.fpr, st.FPR)
 	if !st.LastWriteback.IsZero() {
 		gauge(t.writeback, float64(st.LastWriteback.UnixMilli())/1000)

@@ -79,6 +79,15 @@ func TestTallies(t *testing.T) {
 	if strings.Contains(text, `urifilter_filter_items{filter="uri"}`) || strings.Contains(text, `urifilter_filter_fill_ratio{filter="news"}`) {
 		t.Errorf("a filter has metrics that are for other kinds:\n%s", text)
 	}
+	bits := f.Set
+	f.Set = struct{ engine.Set }{bits} // as fingerprints in Redis: a capacity, and no bit-map
+	text = scrape(t, registry)
+	for _, want := range []string{`urifilter_filter_capacity_items{filter="uri"} 1000`, `urifilter_filter_error_rate_ratio{filter="uri"} 0.0001`, `urifilter_filter_items{filter="uri"} 0`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("metrics of a filter of fingerprints lack %s:\n%s", want, text)
+		}
+	}
+	f.Set = bits
 	if err := e.Drop(t.Context(), "uri"); err != nil {
 		t.Fatal(err)
 	}
