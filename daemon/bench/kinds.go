@@ -121,7 +121,7 @@ func kindsInProcess(s settings) error {
 				return fmt.Errorf("%s: %w", k.name(), err)
 			}
 			// In the end all are there: what is measured is at most the second half of them.
-			batches := min(measureBatches, int(live)/batch/s.runs)
+			batches := max(1, min(measureBatches, int(live)/batch/s.runs))
 			it, one := fill(live-uint64(s.runs*batches*batch/2), add)
 			took := timed(s, fmt.Sprintf("Kind/kind=%s/items=%d", k.name(), live), batches, it, one)
 			n := m.Stats().Items

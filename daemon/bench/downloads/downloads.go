@@ -217,5 +217,5 @@ func (o Options) runInto(command func(out string) *exec.Cmd) (m measured, err er
 		return m, fmt.Errorf("%s: %d pages, want %d", cmd.Path, t.Pages, o.Pages)
 	}
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return measured{float64(t.Pages) / t.Seconds, cpu.Seconds() * 1000 / float64(t.Pages), most}, nil
+	return measured{float64(o.Pages) / t.Seconds, cpu.Seconds() * 1000 / float64(o.Pages), most}, nil
 }
