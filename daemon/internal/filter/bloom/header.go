@@ -200,16 +200,16 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 // MaxLayers is the most layers that a map can have.
 const MaxLayers = 16
 
-// mostItems is how many items a map holds with all of its layers, at least: 8,589 million, or 300
-// times its capacity if that is more.
+// mostItems is how many items a map holds with all of its layers: about 8,589 million, or 300 times
+// its capacity if that is more.
 const mostItems = secondLayer << (MaxLayers - 1)
 
 // smallStep is by how many hundredths of what there is before it a small layer adds. Six of them
 // make a map ten times as large.
 const smallStep = 47
 
-// secondLayer is for how many items the second layer is made at least, and each further one for
-// twice as many: so a map of a tiny first capacity, too, can grow to mostItems. The
+// secondLayer is for how many items the second layer is made at least if layers double, and each
+// further one for twice as many: so a map of a tiny first capacity, too, can grow to mostItems. The
 // size of a layer is at most 16 times that of the one before.
 const secondLayer = 1 << 18
 
