@@ -39,11 +39,10 @@ func check(args []string) error {
 	return nil
 }
 
-// MaxErrors is how much of a program's error output is kept, in bytes.
-const MaxErrors = 16 << 10
-
-// Head keeps the beginning of what is written to it. It is safe for concurrent use.
+// Head keeps the beginning of a program's error output. It is safe for concurrent use.
 type Head struct {
+	Most int // how much is kept, in bytes
+
 	mu   sync.Mutex
 	text bytes.Buffer
 }
@@ -52,7 +51,7 @@ type Head struct {
 func (h *Head) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.text.Write(p[:min(len(p), MaxErrors-h.text.Len())])
+	h.text.Write(p[:min(len(p), h.Most-h.text.Len())])
 	return len(p), nil
 }
 

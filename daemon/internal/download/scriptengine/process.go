@@ -24,6 +24,8 @@ const (
 	writeIn = 10 * time.Second
 	// runtimeFault is the exit code of a program that its Go runtime has ended.
 	runtimeFault = 2
+	// maxErrors is how much of the process's error output is kept, in bytes.
+	maxErrors = 4 << 10
 )
 
 // process is a process that runs code.
@@ -44,7 +46,7 @@ func startProcess(program string, l jail.Limits, args []string) (_ *process, err
 	if err := reexec.Check(); err != nil {
 		return nil, err
 	}
-	p := &process{limits: l}
+	p := &process{limits: l, errors: reexec.Head{Most: maxErrors}}
 	read, in, err := os.Pipe()
 	if err != nil {
 		return nil, err

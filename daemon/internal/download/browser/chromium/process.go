@@ -23,6 +23,9 @@ type Options struct {
 	Memory  int64  // bytes of data of each process of the browser; 0: 1 GiB
 }
 
+// maxErrors is how much of the browser's error output is kept, in bytes.
+const maxErrors = 16 << 10
+
 // Process is a running browser. It is killed when the process that started it ends.
 type Process struct {
 	// In takes commands for the browser, Out has what it says.
@@ -39,7 +42,7 @@ func Start(o Options) (_ *Process, err error) {
 	if err := reexec.Check(); err != nil {
 		return nil, err
 	}
-	p := &Process{done: make(chan struct{})}
+	p := &Process{done: make(chan struct{}), errors: reexec.Head{Most: maxErrors}}
 	dir, err := filepath.Abs(o.Dir) // the browser has another working directory
 	if err != nil {
 		return nil, err
