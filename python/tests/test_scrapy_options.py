@@ -90,6 +90,7 @@ class OptionsTest(unittest.TestCase):
             ({"URIFILTER_KIND": "exact", "URIFILTER_DIGEST": 96}, "URIFILTER_DIGEST: 96: want 64 or 128"),
             ({"URIFILTER_LAYOUT": "prints"}, "URIFILTER_LAYOUT: 'prints': want fingerprints, or nothing for bits"),
             ({"URIFILTER_KIND": "exact", "URIFILTER_LAYOUT": "fingerprints"}, "URIFILTER_LAYOUT: 'fingerprints': is for URIFILTER_KIND = bloom"),
+            ({"URIFILTER_SEEN": "downloaded", "URIFILTER_LAYOUT": "fingerprints"}, "URIFILTER_LAYOUT: 'fingerprints': leave it out with URIFILTER_SEEN"),
             ({"BLOOMFILTER_BIT": "99"}, "BLOOMFILTER_BIT 99"),
             ({"BLOOMFILTER_HASH_NUMBER": "0"}, "BLOOMFILTER_HASH_NUMBER 0"),
         ):

@@ -290,6 +290,8 @@ def spec_of(settings: Any, expire: Optional[float], downloaded: bool = False) ->
     layout = settings.get("URIFILTER_LAYOUT")
     if layout and layout != LAYOUT:
         raise SettingsError(f"URIFILTER_LAYOUT: {layout!r}: want {LAYOUT}, or nothing for bits")
+    if layout and downloaded:
+        raise SettingsError(f"URIFILTER_LAYOUT: {layout!r}: leave it out with URIFILTER_SEEN = downloaded, whose filters are exact or timing")
     if layout and kind not in ("", "bloom"):
         raise SettingsError(f"URIFILTER_LAYOUT: {layout!r}: is for URIFILTER_KIND = bloom")
     if kind == "timing" and expire is not None:
