@@ -2,6 +2,8 @@ package http
 
 import (
 	"runtime"
+	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -45,4 +47,26 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	registry.MustRegister(m.requests, m.seconds, m.errors, m.inFlight, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// routeMetrics are the metrics of one path.
+type routeMetrics struct {
+	seconds  prometheus.Observer
+	requests *prometheus.CounterVec
+	byStatus sync.Map // int to prometheus.Counter: a look-up that allocates nothing
+}
+
+func (m *metrics) route(path string) *routeMetrics {
+	return &routeMetrics{
+		seconds:  m.seconds.WithLabelValues(path),
+		requests: m.requests.MustCurryWith(prometheus.Labels{"path": path}),
+	}
+}
+
+func (m *routeMetrics) count(status int) {
+	c, ok := m.byStatus.Load(status)
+	if !ok {
+		c, _ = m.byStatus.LoadOrStore(status, m.requests.WithLabelValues(strconv.Itoa(status)))
+	}
+	c.(prometheus.Counter).Inc()
 }

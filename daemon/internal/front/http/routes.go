@@ -4,9 +4,7 @@ import (
 	_ "embed"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -133,28 +131,6 @@ func allowed(actions map[string]action) string {
 	}
 	slices.Sort(methods)
 	return strings.Join(methods, ", ")
-}
-
-// routeMetrics are the metrics of one path.
-type routeMetrics struct {
-	seconds  prometheus.Observer
-	requests *prometheus.CounterVec
-	byStatus sync.Map // int to prometheus.Counter: a look-up that allocates nothing
-}
-
-func (m *metrics) route(path string) *routeMetrics {
-	return &routeMetrics{
-		seconds:  m.seconds.WithLabelValues(path),
-		requests: m.requests.MustCurryWith(prometheus.Labels{"path": path}),
-	}
-}
-
-func (m *routeMetrics) count(status int) {
-	c, ok := m.byStatus.Load(status)
-	if !ok {
-		c, _ = m.byStatus.LoadOrStore(status, m.requests.WithLabelValues(strconv.Itoa(status)))
-	}
-	c.(prometheus.Counter).Inc()
 }
 
 // match finds the route of a path, and the value of {name} in it.
