@@ -98,6 +98,17 @@ func (l *List) Keys(dst []bloom.Hash, seed uint64, from, to int) []bloom.Hash {
 	return dst
 }
 
+// add appends an item whose canonical bytes are body[start:end] except for its quotes.
+func (l *List) add(start, end int) {
+	l.spans = append(l.spans, scan.Span{Start: uint32(start), End: uint32(end)})
+}
+
+// addWide appends an item whose canonical bytes are the arena from at on.
+func (l *List) addWide(start, end, at int) {
+	l.spans = append(l.spans, scan.Span{Start: uint32(len(l.wide))})
+	l.wide = append(l.wide, wide{scan.Span{Start: uint32(start), End: uint32(end)}, at, len(l.arena)})
+}
+
 // MostFaults is how many of the items that it leaves out a List describes; it counts all of them.
 const MostFaults = 100
 
@@ -112,6 +123,26 @@ func (l *List) Faults() []Error { return l.faults }
 // Holes returns, for each item that was left out, how many items of the list come before it,
 // in order. The result is valid until the list is reused.
 func (l *List) Holes() []uint32 { return l.holes }
+
+// sent counts what the list was decoded from: its items, and those that were left out.
+func (l *List) sent() int { return len(l.spans) + len(l.holes) }
+
+// skip notes an item that is left out after those that the list has.
+func (l *List) skip(fault *Error) {
+	l.holes = append(l.holes, uint32(len(l.spans)))
+	if len(l.faults) < MostFaults {
+		l.faults = append(l.faults, *fault)
+	}
+}
+
+// mark is how much a list holds, for rewind to return to.
+type mark struct{ spans, wide, arena int }
+
+func (l *List) mark() mark { return mark{len(l.spans), len(l.wide), len(l.arena)} }
+
+func (l *List) rewind(m mark) {
+	l.spans, l.wide, l.arena = l.spans[:m.spans], l.wide[:m.wide], l.arena[:m.arena]
+}
 
 // AppendMarked appends a JSON array of the raw text of those items i whose marks[i] is
 // true. The items must be JSON values, not lines; len(marks) must be l.Len().
