@@ -88,7 +88,8 @@ func freePort(t *testing.T) int {
 }
 
 // newServer starts an sshd that has the lines of more in its config and accepts logins with any
-// of the keys.
+// of the keys. Shells have another HOME: bash reads ~/.bashrc for each command that comes over SSH,
+// and that of a developer may take seconds.
 func newServer(t *testing.T, more string, keys ...ssh.PublicKey) *sshServer {
 	t.Helper()
 	program, err := exec.LookPath("/usr/sbin/sshd")
@@ -115,8 +116,9 @@ PermitRootLogin yes
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 LogLevel VERBOSE
+SetEnv HOME=%s
 %s
-`, s.port, filepath.Join(s.dir, "host_key"), filepath.Join(s.dir, "authorized_keys"), more)
+`, s.port, filepath.Join(s.dir, "host_key"), filepath.Join(s.dir, "authorized_keys"), s.dir, more)
 	if !strings.Contains(more, "Subsystem") {
 		config += "Subsystem sftp internal-sftp\n"
 	}
