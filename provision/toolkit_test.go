@@ -604,3 +604,34 @@ downloader: {settings: {listen: "0.0.0.0:8001"}}
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Each question about a host depends on its settings and those of others, which are still parsed once a
+// run and not once a question.
+func TestSettingsOfAFleetAreReadOnce(t *testing.T) {
+	t.Parallel()
+	const hosts = 40
+	inventory := &strings.Builder{}
+	inventory.WriteString("redis: {tls: true}\nsettings_file: filter.yaml\nhosts:\n")
+	for i := range hosts {
+		roles := "[filter]"
+		if i == 0 {
+			roles = "[filter, redis]"
+		}
+		fmt.Fprintf(inventory, "- {name: h%d, address: 10.0.0.%d, roles: %s}\n", i, i+1, roles)
+	}
+	toolkit, _ := opened(t, inventory.String(), map[string]string{"filter.yaml": "uri_num_scale: 5\n"}, nil)
+	parsed := 0
+	p := &toolkit.o.Programs[0]
+	parse := p.Parse
+	p.Parse = func(name string, text []byte) (program.Settings, error) {
+		parsed++
+		return parse(name, text)
+	}
+	if err := toolkit.SettingsScrape(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// It makes two runs: one that checks and one that tells.
+	if most := 2 * (hosts + 1); parsed > most {
+		t.Errorf("the settings of %d hosts were parsed %d times, want at most %d", hosts, parsed, most)
+	}
+}

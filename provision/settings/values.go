@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 
@@ -19,7 +20,16 @@ import (
 
 // Values are settings that somebody gave, each with the place where it was given. The zero
 // Values are empty.
-type Values struct{ all []value }
+type Values struct {
+	all  []value
+	read *readings // nil: of values that are still being set
+}
+
+// readings are what programs read in the same values, by what runs.
+type readings struct {
+	mu   sync.Mutex
+	done map[string]func() (program.Settings, error)
+}
 
 type value struct {
 	key  string
@@ -57,7 +67,7 @@ func Of(root *yaml.Node, from string) Values {
 
 // Over returns these settings and those of others, which replace the values of equal keys.
 func (v Values) Over(others Values) Values {
-	v.all = slices.Clone(v.all)
+	v = Values{all: slices.Clone(v.all)}
 	for _, o := range others.all {
 		v.set(o.key, o.node, o.from)
 	}
@@ -70,7 +80,7 @@ func (v *Values) Set(key string, to any, from string) error {
 	if err != nil {
 		return err
 	}
-	v.all = slices.Clone(v.all)
+	*v = Values{all: slices.Clone(v.all)}
 	v.set(key, node, from)
 	return nil
 }
@@ -106,9 +116,30 @@ func (v Values) edits() []yamledit.Edit {
 	return edits
 }
 
+// Keep returns the same values, which each program then reads once: its view of them is kept.
+func (v Values) Keep() Values {
+	v.read = &readings{done: map[string]func() (program.Settings, error){}}
+	return v
+}
+
 // Read returns the program's view of the values, with the defaults of the rest. The error
 // contains all faults, each with the key and where it was given.
 func (v Values) Read(p program.Program) (program.Settings, error) {
+	if v.read == nil {
+		return v.parse(p)
+	}
+	v.read.mu.Lock()
+	name := p.Name + " " + p.Run
+	do := v.read.done[name]
+	if do == nil {
+		do = sync.OnceValues(func() (program.Settings, error) { return v.parse(p) })
+		v.read.done[name] = do
+	}
+	v.read.mu.Unlock()
+	return do()
+}
+
+func (v Values) parse(p program.Program) (program.Settings, error) {
 	text, err := yamledit.Apply("settings", "", v.edits())
 	if err != nil {
 		return program.Settings{}, err

@@ -5,30 +5,53 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync"
 
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/settings"
 )
 
+// known are settings that have been made in this run: a dozen questions about a host begin with them.
+type known struct{ values sync.Map }
+
+// whose are the settings of a program on a host, "" for all hosts, with the URI of its archive,
+// "" before roles are looked at.
+type whose struct{ host, program, uri string }
+
+// once returns what make has made for the same settings before. An error is not kept.
+func (k *known) once(of whose, make func() (settings.Values, error)) (settings.Values, error) {
+	if v, have := k.values.Load(of); have {
+		return v.(settings.Values), nil
+	}
+	v, err := make()
+	if err != nil {
+		return v, err
+	}
+	first, _ := k.values.LoadOrStore(of, v.Keep())
+	return first.(settings.Values), nil
+}
+
 // given returns the settings that people wrote for a program on a host.
 func (s *Site) given(h inventory.Host, p program.Program) (settings.Values, error) {
-	v, err := s.common(p)
-	_, prefix := s.Inventory.Own(p.Section)
-	return v.Over(settings.Of(h.Own(p.Section).Settings, s.Inventory.From()+", "+prefix+"settings of host "+h.Name)), err
+	return s.wrote.once(whose{host: h.Name, program: p.Name}, func() (settings.Values, error) {
+		v, err := s.common(p)
+		_, prefix := s.Inventory.Own(p.Section)
+		return v.Over(settings.Of(h.Own(p.Section).Settings, s.Inventory.From()+", "+prefix+"settings of host "+h.Name)), err
+	})
 }
 
 // common returns the settings that people wrote for a program on all hosts.
 func (s *Site) common(p program.Program) (settings.Values, error) {
-	var v settings.Values
-	own, prefix := s.Inventory.Own(p.Section)
-	if file := own.SettingsFile; file != "" {
-		var err error
-		if v, err = settings.ReadFile(p, file); err != nil {
-			return v, err
+	return s.wrote.once(whose{program: p.Name}, func() (v settings.Values, err error) {
+		own, prefix := s.Inventory.Own(p.Section)
+		if file := own.SettingsFile; file != "" {
+			if v, err = settings.ReadFile(p, file); err != nil {
+				return v, err
+			}
 		}
-	}
-	return v.Over(settings.Of(own.Settings, s.Inventory.From()+", "+prefix+"settings")), nil
+		return v.Over(settings.Of(own.Settings, s.Inventory.From()+", "+prefix+"settings")), nil
+	})
 }
 
 // Settings returns those of a program for a host: what people wrote, and what follows from
@@ -38,6 +61,18 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 	if err != nil {
 		return v, err
 	}
+	var uri, from string
+	var failed error
+	if p.Servers.MongoDB && !v.Has("mongodb.uri", "mongodb.uri_file") {
+		uri, from, failed = s.archive(ctx, h, early)
+	}
+	v, err = s.made.once(whose{h.Name, p.Name, uri}, func() (settings.Values, error) { return s.withRoles(ctx, h, p, v, uri, from) })
+	return v, errors.Join(failed, err)
+}
+
+// withRoles returns the settings v that people wrote, and those that follow from roles; uri is that of
+// the archive, for the reason from.
+func (s *Site) withRoles(ctx context.Context, h inventory.Host, p program.Program, v settings.Values, uri, from string) (settings.Values, error) {
 	var failed []error
 	set := func(key string, to any, from string) {
 		if !v.Has(key) {
@@ -70,17 +105,13 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 		set("mysql.addr", net.JoinHostPort(s.seen(h, with), strconv.Itoa(s.Inventory.MySQL.Port)), from)
 		set("mysql.password_file", mysqlPasswordPath(p), from)
 	}
-	if p.Servers.MongoDB && !v.Has("mongodb.uri", "mongodb.uri_file") {
-		uri, from, err := s.archive(ctx, h, early)
-		failed = append(failed, err)
-		if uri != "" {
-			if p.Servers.Store == "mongodb" {
-				set("store", "mongodb", from)
-			}
-			set("mongodb.uri", uri, from)
-			if s.Inventory.MongoDB.TLS {
-				certified("mongodb.", from)
-			}
+	if uri != "" {
+		if p.Servers.Store == "mongodb" {
+			set("store", "mongodb", from)
+		}
+		set("mongodb.uri", uri, from)
+		if s.Inventory.MongoDB.TLS {
+			certified("mongodb.", from)
 		}
 	}
 	if s.AsksFilter(h, p) {

@@ -59,6 +59,7 @@ type Site struct {
 	mongo         *mongodb.Server // nil: no host has the role
 	certs         *pki.Certificates
 	uris          uris
+	wrote, made   known // settings: what people wrote, and with what follows from roles
 
 	mu      sync.Mutex
 	bundles map[string]*apt.Bundle // by path
