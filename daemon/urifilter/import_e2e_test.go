@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
@@ -20,9 +21,7 @@ func TestImportOfADump(t *testing.T) {
 	p := processtest.Start(t, t.TempDir(), []string{"URIFILTER_RESP_LISTEN=" + to}, "--durability", "none")
 	t.Setenv("URIFILTER_URL", p.Addr)
 	t.Setenv("URIFILTER_RESP", "redis://"+to)
-	source, target := redis.NewClient(&redis.Options{Addr: from}), redis.NewClient(&redis.Options{Addr: to})
-	defer source.Close()
-	defer target.Close()
+	source, target := redistest.Client(t, redis.Options{Addr: from}), redistest.Client(t, redis.Options{Addr: to})
 	ctx := t.Context()
 	var some, others []any
 	for i := range 20_000 {

@@ -24,6 +24,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 // rig is a server of both protocols over one engine on the embedded store.
@@ -336,9 +337,7 @@ func TestReservations(t *testing.T) {
 
 func (r *rig) client(t *testing.T, proto int) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: proto, ReadTimeout: 5 * time.Minute, WriteTimeout: 5 * time.Minute, MaxRetries: -1})
-	t.Cleanup(func() { c.Close() })
-	return c
+	return redistest.Client(t, redis.Options{Addr: r.addr, Protocol: proto})
 }
 
 // go-redis drives the commands of RedisBloom by its own methods, in both versions.
@@ -773,8 +772,7 @@ func TestTLS(t *testing.T) {
 	r := newRig(t, func(o *option) {
 		o.cert = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	})
-	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: 3, TLSConfig: &tls.Config{RootCAs: authority.Roots(), MinVersion: tls.VersionTLS12}, MaxRetries: -1})
-	defer c.Close()
+	c := redistest.Client(t, redis.Options{Addr: r.addr, Protocol: 3, TLSConfig: &tls.Config{RootCAs: authority.Roots(), MinVersion: tls.VersionTLS12}})
 	if is, err := c.BFAdd(t.Context(), "uri", "a").Result(); err != nil || !is {
 		t.Errorf("over TLS: %v, %v", is, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
@@ -49,6 +51,15 @@ func StartTLS(t testing.TB, tls *TLS, args ...string) *Server {
 	t.Cleanup(s.Kill)
 	testserver.OnFreePort(t, &s.Addr, s.run)
 	return s
+}
+
+// Client returns a client that gives each call time on a busy machine and repeats none: what a server
+// has done twice, a test would call a fault. It ends with t.
+func Client(t testing.TB, o redis.Options) *redis.Client {
+	o.ReadTimeout, o.WriteTimeout, o.MaxRetries = 5*time.Minute, 5*time.Minute, -1
+	c := redis.NewClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // Run starts the server again, after Kill, with what is in its folder.

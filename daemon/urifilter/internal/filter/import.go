@@ -302,7 +302,11 @@ func redisKey(text string) (*redis.Options, string, error) {
 	}
 	u.Path, u.RawPath = "/"+db, ""
 	o, err := redis.ParseURL(u.String())
-	return o, key, err
+	if err != nil {
+		return nil, "", err
+	}
+	connection.Patient(o)
+	return o, key, nil
 }
 
 // set imports the members of a set. SSCAN gives those that are in it all the while, in pieces; its

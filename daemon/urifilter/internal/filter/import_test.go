@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
@@ -83,8 +84,7 @@ func thousands(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 // TestImportOfASet: what scrapy-redis has seen is brought along, whatever the strings are.
 func TestImportOfASet(t *testing.T) {
 	server := redistest.Start(t)
-	db := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer db.Close()
+	db := redistest.Client(t, redis.Options{Addr: server.Addr})
 	ctx := context.Background()
 	const n = 35_000
 	key := "shop:dupefilter/1"
@@ -131,8 +131,7 @@ func TestImportOfASet(t *testing.T) {
 // What cannot be imported is refused with a reason, and without the password of the URL.
 func TestImportRefuses(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "hunter2hunter2")
-	db := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "hunter2hunter2"})
-	defer db.Close()
+	db := redistest.Client(t, redis.Options{Addr: server.Addr, Password: "hunter2hunter2"})
 	ctx := context.Background()
 	if err := db.SetBit(ctx, "bits", 100, 1).Err(); err != nil {
 		t.Fatal(err)
@@ -172,5 +171,18 @@ func TestImportRefuses(t *testing.T) {
 	}
 	if code, _, errOut := cli(t, s, "a\nb\n", "import", "--filter", "ip", "-"); code != 0 || !strings.HasPrefix(errOut, "2 read, 2 new") {
 		t.Errorf("pipe: got %d, %q", code, errOut)
+	}
+}
+
+// A part of a dump takes longer on a slow line than the client's own limit; who names one gets it.
+func TestImportHasTime(t *testing.T) {
+	for url, want := range map[string]time.Duration{
+		"redis://h:1/0/key":                 2 * time.Minute,
+		"redis://h:1/0/key?read_timeout=7s": 7 * time.Second,
+	} {
+		o, _, err := redisKey(url)
+		if err != nil || o.ReadTimeout != want || o.WriteTimeout != 2*time.Minute {
+			t.Errorf("%s: got %v and %v, %v; want %v", url, o.ReadTimeout, o.WriteTimeout, err, want)
+		}
 	}
 }

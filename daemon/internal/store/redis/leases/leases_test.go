@@ -157,8 +157,7 @@ func TestSweep(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c := redis.NewClient(&redis.Options{Addr: server.Addr})
-			defer c.Close()
+			c := redistest.Client(t, redis.Options{Addr: server.Addr})
 			for _, key := range c.Keys(ctx, "*:reservations").Val() { // what is due in ten minutes is due now
 				for _, member := range c.ZRange(ctx, key, 0, -1).Val() {
 					c.ZAdd(ctx, key, redis.Z{Score: 1, Member: member})

@@ -69,8 +69,7 @@ func forEach(t *testing.T, test func(t *testing.T, addr string, spec engine.Spec
 
 // clock returns the clock of a server, in milliseconds as the scripts read it.
 func clock(t *testing.T, addr string) *leasetest.Clock {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	t.Cleanup(func() { _ = c.Close() })
+	c := redistest.Client(t, redis.Options{Addr: addr})
 	return leasetest.NewClock(func() (time.Time, error) {
 		at, err := c.Time(context.Background()).Result()
 		return at.Truncate(time.Millisecond), err

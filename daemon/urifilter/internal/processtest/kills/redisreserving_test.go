@@ -20,8 +20,7 @@ func TestSystemReservingOnRedisKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := startPair(t, append(processtest.OnRedis(server.Addr), `URIFILTER_FILTERS=[{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}]`))
-	c := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})
-	t.Cleanup(func() { _ = c.Close() })
+	c := redistest.Client(t, redis.Options{Addr: server.Addr})
 	clock := leasetest.NewClock(func() (time.Time, error) {
 		at, err := c.Time(context.Background()).Result()
 		return at.Truncate(time.Millisecond), err
