@@ -47,9 +47,15 @@ func (t *Table) Sweep(now int64) error {
 
 func (t *Table) sweepPart(i int, now uint64, errs *[]error) (seen int) {
 	l, p := &t.lock[i/share], &t.parts[i]
+	l.RLock()
+	due := p.due(now)
+	l.RUnlock()
+	if !due {
+		return 0
+	}
 	l.Lock()
 	defer l.Unlock()
-	if len(p.mem) == 0 || p.soonest > now {
+	if !p.due(now) { // it was cleared or restored in between
 		return 0
 	}
 	seen = p.slots
@@ -58,6 +64,9 @@ func (t *Table) sweepPart(i int, now uint64, errs *[]error) (seen int) {
 	}
 	return seen
 }
+
+// due reports whether keys may have expired.
+func (p *part) due(now uint64) bool { return len(p.mem) > 0 && p.soonest <= now }
 
 // MemoryFor returns how many bytes the table takes at most once n more keys were added, and others
 // reserved: keys are spread evenly, and a part takes what it needs in steps.
