@@ -47,8 +47,8 @@ func (h *Host) prepareScript() (string, error) {
 		put(home+"/.ssh/authorized_keys", "600", string(key))
 		fmt.Fprintf(&s, "chown %s: %s/.ssh/authorized_keys\n", user, home)
 	}
-	// -A makes an RSA key of 3072 bits, which takes up to a second; 2048 bits take a quarter.
-	s.WriteString("ssh-keygen -q -t rsa -b 2048 -N '' -f /etc/ssh/ssh_host_rsa_key\nssh-keygen -q -A\n")
+	// One key is enough; -A would also make one of RSA, which takes up to a second.
+	s.WriteString("ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key\n")
 	return s.String(), nil
 }
 
