@@ -17,11 +17,11 @@ import (
 // The real binary under load from several clients is killed at random moments, some
 // of them while it starts: no acknowledged item is ever new again.
 func TestKill9(t *testing.T)       { kill9(t, 7, fixed) }
-func TestSystemKill9(t *testing.T) { kill9(t, 40, fixed) }
+func TestSystemKill9(t *testing.T) { kill9(t, 20, fixed) }
 
 // The same with a bit-map that at first adds a layer every few batches.
 func TestKill9Growing(t *testing.T)       { kill9(t, 7, growing) }
-func TestSystemKill9Growing(t *testing.T) { kill9(t, 40, growing) }
+func TestSystemKill9Growing(t *testing.T) { kill9(t, 20, growing) }
 
 // A filter of 37 MB, of which a quarter is in the journal, so that there are many checkpoints,
 // and some of the kills fall into one.

@@ -98,7 +98,7 @@ func (c *publisher) mustRemember(p *processtest.Process) error {
 // The real binary under load is killed at random moments, while documents are remembered:
 // acknowledged ones are found under their ids, and repeated ones get the same answer as before.
 func TestKill9Near(t *testing.T)       { kill9Near(t, 4) }
-func TestSystemKill9Near(t *testing.T) { kill9Near(t, 30) }
+func TestSystemKill9Near(t *testing.T) { kill9Near(t, 15) }
 
 func kill9Near(t *testing.T, rounds int) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 // item whose answer came is ever new again, in a filter of each family. Those that a first command
 // makes are there again, too.
 func TestKill9RESP(t *testing.T)       { kill9RESP(t, 7) }
-func TestSystemKill9RESP(t *testing.T) { kill9RESP(t, 40) }
+func TestSystemKill9RESP(t *testing.T) { kill9RESP(t, 20) }
 
 func kill9RESP(t *testing.T, rounds int) {
 	t.Parallel()
