@@ -244,7 +244,7 @@ func longestFirst(long, packages []string) []string {
 // goTest runs go test and reports on it. A step or another target vets what go test would vet;
 // without tables for debuggers its programs link faster.
 func (r Repo) goTest(ctx context.Context, o TestOptions, env []string, args ...string) error {
-	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=40m", "-vet=off", "-ldflags=-w"}, args...)...))
+	return r.report("go test", o.Run != "", r.command(ctx, env, "go", append([]string{"test", "-json", "-timeout=80m", "-vet=off", "-ldflags=-w"}, args...)...))
 }
 
 // report runs commands that print events as go test -json does, one after the other,
