@@ -98,14 +98,14 @@ func (p *process) tasks(job string) map[string]int {
 // settled waits until n tasks of a job are done or have failed.
 func (p *process) settled(job string, n int) map[string]int {
 	p.t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		tasks := p.tasks(job)
 		if tasks["done"]+tasks["failed"] == n {
 			return tasks
 		}
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(p.dir, "log"))
-			p.t.Fatalf("after 3 min: %v, want %d that are settled; the log:\n%s", tasks, n, log)
+			p.t.Fatalf("got %v, want %d that are settled; the log:\n%s", tasks, n, log)
 		}
 	}
 }
