@@ -165,7 +165,7 @@ func TestSystemPrometheus(t *testing.T) {
 	}
 	await := func(what string, ok func() (string, bool)) {
 		t.Helper()
-		deadline := time.Now().Add(15 * time.Minute)
+		deadline := time.Now().Add(2 * time.Minute)
 		for {
 			for _, program := range ended {
 				select {

@@ -46,7 +46,7 @@ func (s *typed) Write(p []byte) (int, error) {
 // await waits until the shell has shown a text after those that were awaited before.
 func (s *typed) await(text string) {
 	s.t.Helper()
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		at := strings.Index(s.shown.String()[s.read:], text)
 		if at >= 0 {
@@ -103,7 +103,7 @@ func TestCompletionInShells(t *testing.T) {
 	write("job.yaml", "name: news\nuris: uris.txt\n")
 	for _, command := range []string{"urifilter filters list", "uridownloader job add job.yaml"} { // when they are there
 		words := strings.Fields(command)
-		for end := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, words[0]), words[1:]...)
 			cmd.Env, cmd.Dir = env, dir
 			out, err := cmd.CombinedOutput()

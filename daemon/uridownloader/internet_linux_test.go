@@ -49,7 +49,7 @@ func newInternet(t *testing.T) *internet {
 	t.Cleanup(func() { _ = machine.Process.Kill(); _ = machine.Wait() })
 	n.here = strconv.Itoa(machine.Process.Pid)
 	servers := netOf(t, "thread-self")
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if of := netOf(t, n.here); of != servers && of != before {
 			break
 		}

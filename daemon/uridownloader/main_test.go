@@ -105,7 +105,7 @@ func (p *process) settled(job string, n int) map[string]int {
 		}
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(p.dir, "log"))
-			p.t.Fatalf("got %v, want %d that are settled; the log:\n%s", tasks, n, log)
+			p.t.Fatalf("after 15 min: %v, want %d that are settled; the log:\n%s", tasks, n, log)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (h *hosts) serve(w http.ResponseWriter, r *http.Request) {
 // asked waits until a worker has made n visits.
 func (h *hosts) asked(t *testing.T, worker string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		h.mu.Lock()
 		have := h.by[worker]
 		h.mu.Unlock()
@@ -76,7 +76,7 @@ func (h *hosts) asked(t *testing.T, worker string, n int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s has made %d visits, want %d", worker, have, n)
+			t.Fatalf("after 5 min %s has made %d visits, want %d", worker, have, n)
 		}
 	}
 }

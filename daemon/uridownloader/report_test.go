@@ -40,8 +40,8 @@ func TestReports(t *testing.T) {
 			if err := json.Unmarshal([]byte(call[len("Bearer secret "):]), &body); err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(15 * time.Minute):
-			t.Fatal("the webhook was not called")
+		case <-time.After(3 * time.Minute):
+			t.Fatal("the webhook was not called for 3 minutes")
 		}
 		return body
 	}

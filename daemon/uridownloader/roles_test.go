@@ -71,13 +71,13 @@ func (p *process) get(path string) (int, string) {
 // ready waits until the process says that it is ready: its store may be too busy to answer the first time.
 func (p *process) ready() {
 	p.t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		status, text := p.get("/readyz")
 		if status == 200 && strings.Contains(text, "ready") {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("not ready: %d, %s", status, text)
+			p.t.Fatalf("after 3 min not ready: %d, %s", status, text)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (p *process) ready() {
 // logged waits until the process has logged a text.
 func (p *process) logged(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		log, err := os.ReadFile(filepath.Join(p.dir, "log"))
 		if err != nil {
 			p.t.Fatal(err)
@@ -94,7 +94,7 @@ func (p *process) logged(text string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("not said: %s\n%s", text, log)
+			p.t.Fatalf("after 3 min not said: %s\n%s", text, log)
 		}
 	}
 }

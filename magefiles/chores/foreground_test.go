@@ -60,7 +60,7 @@ func child(log string) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	fmt.Fprintln(file, "started")
-	deadline := time.After(15 * time.Minute)
+	deadline := time.After(5 * time.Minute)
 	for {
 		select {
 		case s := <-signals:
@@ -77,7 +77,7 @@ func child(log string) {
 func waitFor(t *testing.T, log, want string) {
 	t.Helper()
 	var got []byte
-	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if got, _ = os.ReadFile(log); strings.Contains(string(got), want) {
 			return
 		}

@@ -63,7 +63,7 @@ func (s *said) String() string {
 
 func (s *said) waitFor(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Minute); !strings.Contains(s.String(), want); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(s.String(), want); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("want %q in:\n%s", want, s)
 		}

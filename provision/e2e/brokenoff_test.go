@@ -21,7 +21,7 @@ import (
 func reached(t *testing.T, r *e2e.Running, kind, host, step string) {
 	t.Helper()
 	event := regexp.MustCompile(`(?m)^\{"event":"` + kind + `",[^\n]*"host":"` + host + `","step":"` + step + `"`)
-	for end := time.Now().Add(15 * time.Minute); !event.MatchString(r.Text()); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !event.MatchString(r.Text()); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s of %s on %s does not come:\n%s", kind, step, host, r.Text())
 		}
@@ -130,7 +130,7 @@ func tryBrokenOff(t *testing.T) {
 		asJSON(t, r)
 		statuses(t, r, map[string]report.Status{"a": report.Changed, "b": report.Unreachable})
 		// The host releases the lock by itself.
-		for end := time.Now().Add(15 * time.Minute); l.Sh(t, "b", "flock -n "+host.LockPath+" true || echo held") != "" && time.Now().Before(end); {
+		for end := time.Now().Add(2 * time.Minute); l.Sh(t, "b", "flock -n "+host.LockPath+" true || echo held") != "" && time.Now().Before(end); {
 			time.Sleep(200 * time.Millisecond)
 		}
 		unlocked(t, l)
@@ -160,7 +160,7 @@ func tryUnconfirmed(t *testing.T) {
 	// back waits until a host is as it was, by itself.
 	back := func(t *testing.T, host string) {
 		t.Helper()
-		for end := time.Now().Add(15 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(4 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
 			now := l.Sh(t, host, fingerprint+"\nls /opt/urifilter/revert 2>/dev/null; :")
 			if now == before[host] {
 				break

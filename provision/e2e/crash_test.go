@@ -56,7 +56,7 @@ systemctl daemon-reload && systemctl restart urifilter`)
 		// The process that systemd aborts may even have answered, so the test waits for the next
 		// one.
 		wanted := fmt.Sprint(i + 1)
-		for end := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			restarts, now := l.Sh(t, "one", "systemctl show urifilter -p NRestarts --value"), process()
 			if restarts == wanted && now != pid && now != "0" {
 				break
@@ -74,7 +74,7 @@ systemctl daemon-reload && systemctl restart urifilter`)
 	r := l.Mage(t, "urifilter:status")
 	want(t, r, fleet.CodeFailed, "crash loop", "go tool mage urifilter:logs -hosts=one says why")
 	want(t, l.Mage(t, "urifilter:top"), fleet.CodeFailed, "go tool mage urifilter:logs -hosts=one says why", "the daemon of one is not ready")
-	for end := time.Now().Add(15 * time.Minute); l.Sh(t, "one", "systemctl is-failed urifilter || :") != "failed"; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); l.Sh(t, "one", "systemctl is-failed urifilter || :") != "failed"; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the crash loop does not end")
 		}

@@ -69,7 +69,7 @@ touch /etc/cron.d`)
 	return func(t *testing.T) {
 		defer o.Sh(t, host, "rm -f /etc/cron.d/near")
 		log := ""
-		for until := time.Now().Add(15 * time.Minute); !strings.Contains(log, "uri-"); time.Sleep(time.Second) {
+		for until := time.Now().Add(3 * time.Minute); !strings.Contains(log, "uri-"); time.Sleep(time.Second) {
 			if log = o.Sh(t, host, "journalctl -t near-writeback --no-pager -o cat"); time.Now().After(until) {
 				t.Fatalf("cron has not run it:\n%s\n%s", log, o.Sh(t, host, "journalctl -u cron --no-pager; cat /etc/cron.d/near"))
 			}

@@ -83,7 +83,7 @@ func tryReboot(t *testing.T, o *operator) {
 	for _, host := range []string{"one", "two"} {
 		var fresh []string
 		var err error
-		for until := time.Now().Add(15 * time.Minute); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+		for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
 			if fresh, err = o.Crawler(host, 8000, o.token).Ask(items[host]...); err == nil {
 				break
 			}

@@ -31,7 +31,7 @@ func tryTop(t *testing.T, l *e2e.Laptop, crawler *e2e.Crawler) {
 	live := l.OnTerminal(t, "urifilter:top", "-interval=200ms")
 	live.WaitFor(t, "gone  away")
 	want := regexp.MustCompile(`(?m)^one +active +[0-9.]+ +[1-9][0-9.]* +[0-9.]+ +[0-9.]+ +uri 60\.[0-9] % +\S+ +[0-9hms]+\r?$`)
-	for end := time.Now().Add(15 * time.Minute); !want.MatchString(live.Text()); {
+	for end := time.Now().Add(3 * time.Minute); !want.MatchString(live.Text()); {
 		if time.Now().After(end) {
 			t.Fatalf("no rate is shown:\n%s", live.Text())
 		}

@@ -145,7 +145,7 @@ func tryWorkers(t *testing.T) {
 func comes(t *testing.T, what, match string, seen func() string) {
 	t.Helper()
 	want := regexp.MustCompile(match)
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(time.Second) {
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Second) {
 		got := seen()
 		if want.MatchString(got) {
 			return

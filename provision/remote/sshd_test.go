@@ -157,7 +157,7 @@ func (s *sshServer) start(t *testing.T) {
 			t.Logf("sshd:\n%s", log)
 		}
 	})
-	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", s.address()); err == nil {
 			conn.Close()
 			return

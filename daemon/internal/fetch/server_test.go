@@ -114,7 +114,7 @@ func fetcher(t testing.TB, o Options) *Fetcher {
 // noGoroutines waits until no client goroutine is left.
 func noGoroutines(t testing.TB) {
 	stack := make([]byte, 4<<20)
-	for ends := time.Now().Add(15 * time.Minute); ; time.Sleep(time.Millisecond) {
+	for ends := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		text := string(stack[:runtime.Stack(stack, true)])
 		if !strings.Contains(text, "http.(*Transport)") && !strings.Contains(text, "http.(*persistConn)") && !strings.Contains(text, "http2.(*ClientConn)") &&
 			!strings.Contains(text, "fetch.(*route)") {

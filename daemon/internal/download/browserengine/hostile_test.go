@@ -119,7 +119,7 @@ func children(t *testing.T, group int) (pids []int) {
 // gone waits until a group has no process.
 func gone(t *testing.T, group int) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		left := children(t, group)
 		if len(left) == 0 {
 			return

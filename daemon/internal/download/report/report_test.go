@@ -88,7 +88,7 @@ func (r *rig) run(o Options) *Reporter {
 // reported waits until the job is marked as reported with so many tasks.
 func (r *rig) reported(reporter *Reporter, tasks int) {
 	r.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		job, err := r.store.Job(r.Context(), "news")
 		r.need(err)
 		reporter.mu.Lock()
@@ -98,7 +98,7 @@ func (r *rig) reported(reporter *Reporter, tasks int) {
 			return
 		}
 	}
-	r.Fatal("not marked as reported")
+	r.Fatal("not marked as reported after two minutes")
 }
 
 // hook is a webhook that answers with the given statuses, one per call, then 204.

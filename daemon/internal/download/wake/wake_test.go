@@ -49,7 +49,7 @@ func (p *process) wakes(t *testing.T, other *process, whom Whom) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	late := time.After(15 * time.Minute)
+	late := time.After(3 * time.Minute)
 	for {
 		p.Notify(whom)
 		select {
@@ -57,7 +57,7 @@ func (p *process) wakes(t *testing.T, other *process, whom Whom) {
 			return
 		case <-again.C:
 		case <-late:
-			t.Fatalf("%s are not woken", whom)
+			t.Fatalf("%s are not woken after 3 min", whom)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestRing(t *testing.T) {
 	for heard := 0; heard < 2; heard++ { // a process that is cut off wakes itself
 		select {
 		case <-one.heard[Workers]:
-		case <-time.After(15 * time.Minute):
+		case <-time.After(3 * time.Minute):
 			t.Fatal("not woken when Redis went away")
 		}
 	}

@@ -120,7 +120,7 @@ func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	}
 	serves := func(ref string, set engine.Set) {
 		t.Helper()
-		for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 			if f, err := b.Lookup(ref); err == nil && f.Set == set || set == nil && err != nil {
 				return
 			}

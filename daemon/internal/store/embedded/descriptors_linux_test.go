@@ -79,7 +79,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	for _, f := range taken {
 		f.Close()
 	}
-	deadline := time.Now().Add(15 * time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for err = store.Ready(ctx); err != nil && time.Now().Before(deadline); err = store.Ready(ctx) {
 		time.Sleep(10 * time.Millisecond) // the store assumes for a second that nothing has changed
 	}

@@ -287,7 +287,7 @@ func TestFailureIsSticky(t *testing.T) {
 	}
 	select {
 	case <-store.Failed():
-	case <-time.After(15 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("Failed is not closed")
 	}
 	broken.Store(false)

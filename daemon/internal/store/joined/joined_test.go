@@ -113,7 +113,7 @@ func TestTwoStores(t *testing.T) {
 	go a.Follow(t.Context())
 	create(t, b, spec(1, "another", "mysql"))
 	create(t, b, spec(0, "own", "mysql"))
-	for deadline := time.Now().Add(15 * time.Minute); strings.Count(said.String(), "filter is NOT served") < 2; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); strings.Count(said.String(), "filter is NOT served") < 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log does not say that two filters are not served:\n%s", said)
 		}
@@ -161,7 +161,7 @@ func TestBesideRedis(t *testing.T) {
 	for _, made := range []engine.Spec{spec(0, "redis", ""), spec(0, "maria", "mysql")} {
 		f := create(t, a, made)
 		storetest.Add(t, f.Set, storetest.Keys(f.Set, 0, 10))
-		for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			if g, err := b.Lookup(made.Name); err == nil {
 				if got := slices.Contains(storetest.Add(t, g.Set, storetest.Keys(g.Set, 0, 10)), true); got || g.Spec != f.Spec {
 					t.Errorf("%s: an item is new for both daemons: %v; %+v", made.Name, got, g.Spec)

@@ -35,7 +35,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	add(t, b, 1000, 1000)
 	add(t, c, 2000, 1000)
 	for _, hangs := range []*Store{storeB, storeC} {
-		for deadline := time.Now().Add(15 * time.Minute); !slices.Contains(storeA.members.Alive(), hangs.members.Self); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); !slices.Contains(storeA.members.Alive(), hangs.members.Self); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("a daemon is not seen by its heartbeat")
 			}
@@ -44,7 +44,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 		// One of them hangs in the middle of a batch while Redis is flushed.
 		hangs.state.Flight.RLock()
 		server.CLI("flushall")
-		for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			err := storeA.Ready(context.Background())
 			if err != nil && strings.Contains(err.Error(), "waiting for other daemons") && strings.Contains(err.Error(), hangs.members.Self) {
 				break
@@ -69,7 +69,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 // inSync waits until all daemons are in sync with the data that Redis has now.
 func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if !slices.ContainsFunc(stores, func(s *Store) bool {
 			_, err := s.state.Check()
 			return err != nil || !isCurrent(server, s)

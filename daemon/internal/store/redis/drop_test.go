@@ -94,7 +94,7 @@ func TestDropBesideUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(15 * time.Minute); round%2 == 0; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); round%2 == 0; time.Sleep(5 * time.Millisecond) {
 			if set, ok := taken.Load("extra"); ok && set.(engine.Set).Seed() == made.Seed() {
 				break
 			}
@@ -120,7 +120,7 @@ func TestDropBesideUse(t *testing.T) {
 // awaitRemoved waits until Redis has neither keys of dropped filters nor tombstones.
 func awaitRemoved(t *testing.T, server *redistest.Server, pattern string) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		left := ""
 		for key := range strings.Lines(server.CLI("--scan", "--pattern", pattern)) {
 			// The tokens of published unacknowledged items expire.
@@ -230,7 +230,7 @@ func TestKeysOfDeadDaemonsAreRemoved(t *testing.T) {
 	}
 	next, other := opened(t, config(server.Addr))
 	add(t, other, 0, 1000)
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		var left []string
 		for key := range strings.Lines(server.CLI("--scan", "--pattern", "urifilter:{[15]-*")) {
 			if !strings.HasPrefix(strings.TrimSpace(key), registry.MapPrefix(other.Entry)) {
@@ -294,7 +294,7 @@ func TestFiltersWithoutTags(t *testing.T) {
 	if n := add(t, again.(*bitmap.Set), 0, 6000); n != 6000 {
 		t.Errorf("made again: %d of 6000 are new", n)
 	}
-	for deadline := time.Now().Add(15 * time.Minute); server.CLI("exists", "urifilter:{1-uri:0}") != "0"; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); server.CLI("exists", "urifilter:{1-uri:0}") != "0"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the stripes of the dropped filter are left")
 		}

@@ -75,7 +75,7 @@ func forgetOf(t testing.TB, s engine.Set, from, n int) int {
 func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 	t.Helper()
 	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got, err := s.Add(context.Background(), keys, isNew)
 		if err == nil {
 			return got
@@ -266,7 +266,7 @@ func TestNoRaceExactItemsAreCounted(t *testing.T) {
 	addTo(t, b, 80_000, 1000)
 	forgetOf(t, b, 0, 500)
 	_ = storeA.Close()
-	for deadline := time.Now().Add(15 * time.Minute); b.Stats().Items != 80_500; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); b.Stats().Items != 80_500; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d items are counted, want 80,500", b.Stats().Items)
 		}

@@ -105,7 +105,7 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 			}
 			_ = store.Close()
 			// Redis counts the buffers of connections that it has not closed yet.
-			for deadline := time.Now().Add(15 * time.Minute); !strings.Contains(server.CLI("info", "clients"), "connected_clients:1\r"); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(server.CLI("info", "clients"), "connected_clients:1\r"); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("connections stay open")
 				}

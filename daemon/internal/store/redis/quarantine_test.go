@@ -22,7 +22,7 @@ func nextChange(t *testing.T, s *Store) engine.Change {
 	select {
 	case change := <-s.Changes():
 		return change
-	case <-time.After(15 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no change is seen")
 		return engine.Change{}
 	}
@@ -90,7 +90,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("the entry is not common: %s", got)
 	}
 	// A check of the registry that began earlier may record it once more, until the next check.
-	for deadline := time.Now().Add(15 * time.Minute); len(storeB.Quarantined()) != 2; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); len(storeB.Quarantined()) != 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d are left in quarantine, want 2", len(storeB.Quarantined()))
 		}

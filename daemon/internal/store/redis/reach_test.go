@@ -33,7 +33,7 @@ func (l *lines) count(text string) int {
 
 func (l *lines) await(t *testing.T, text string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); l.count(text) < n; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); l.count(text) < n; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log lacks %q %d times", text, n)
 		}

@@ -52,7 +52,7 @@ func TestReplicasConfirm(t *testing.T) {
 				t.Fatalf("item %d was new %d times", i, w[i])
 			}
 		}
-		for deadline := time.Now().Add(15 * time.Minute); master.CLI("dbsize") != replica.CLI("dbsize"); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); master.CLI("dbsize") != replica.CLI("dbsize"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the replica does not have what the master has")
 			}

@@ -152,7 +152,7 @@ func meet(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
 		for _, other := range stores {
-			for deadline := time.Now().Add(15 * time.Minute); s != other && !slices.Contains(s.members.Alive(), other.members.Self); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Minute); s != other && !slices.Contains(s.members.Alive(), other.members.Self); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the daemons do not see each other")
 				}
@@ -164,7 +164,7 @@ func meet(t testing.TB, stores ...*Store) {
 func waitReady(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
-		for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			err := s.Ready(context.Background())
 			if err == nil {
 				break
@@ -277,7 +277,7 @@ func resync(t *testing.T, each int, mirror uint64) {
 					other = 0
 				}
 				keys, isNew := storetest.Keys(s, other, each), make([]bool, each)
-				for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+				for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 					n, err := s.Add(context.Background(), keys, isNew)
 					if err == nil {
 						if n != 0 {
@@ -417,7 +417,7 @@ func TestFiltersOfOtherDaemonsAreFollowed(t *testing.T) {
 		select {
 		case change := <-storeB.Changes():
 			return change
-		case <-time.After(15 * time.Minute):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("no change is seen")
 			return engine.Change{}
 		}
@@ -665,7 +665,7 @@ func TestSentinelFailover(t *testing.T) {
 		t.Fatal("the replica has missed nothing: this tries nothing")
 	}
 	// Trust is lost at once or at the next poll, and comes back with the new master.
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := s.Add(context.Background(), storetest.Keys(s, 100_000, 1), make([]bool, 1)); err == nil &&
 			strings.Contains(replica.CLI("info", "replication"), "role:master") {
 			break

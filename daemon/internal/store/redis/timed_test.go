@@ -56,7 +56,7 @@ func addTimed(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int
 func addWhenResynced(t testing.TB, s *timed.Set, from, n int, expire time.Duration) int {
 	t.Helper()
 	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got, err := s.AddFor(context.Background(), keys, expire, isNew)
 		if err == nil {
 			return got
@@ -205,7 +205,7 @@ func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
 					}
 				}
 				keys, isNew := storetest.Keys(b, 0, items), make([]bool, items)
-				for deadline := time.Now().Add(15 * time.Minute); countOf(isNew) < items; time.Sleep(200 * time.Millisecond) {
+				for deadline := time.Now().Add(5 * time.Minute); countOf(isNew) < items; time.Sleep(200 * time.Millisecond) {
 					if err := b.Has(context.Background(), keys, isNew); err != nil {
 						t.Fatal(err)
 					}
@@ -245,7 +245,7 @@ func TestTimedDropCleansUp(t *testing.T) {
 			if n := addTimed(t, s, 0, 3000, time.Hour); n != 3000 {
 				t.Errorf("re-created: %d of 3000 items are new", n)
 			}
-			for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 				left := 0
 				for _, server := range servers {
 					for key := range strings.Lines(server.CLI("--scan")) {
@@ -283,7 +283,7 @@ func TestTimedMirrorForgets(t *testing.T) {
 	addTimed(t, s, 0, n, 2*time.Second)
 	st := s.Stats()
 	t.Logf("%d items: %.1f bytes each here, %.0f in redis", st.Items, float64(st.Bytes)/n, float64(redisMemory(server)-used)/n)
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		st = s.Stats()
 		left, _ := strconv.Atoi(server.CLI("dbsize"))
 		if st.Items == 0 && st.Bytes == 0 && left <= empty {

@@ -155,7 +155,7 @@ func TestTLSRenewal(t *testing.T) {
 	certtest.Replace(t, renewed.Key, pair.Key)
 	server.Kill()
 	server.Run()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if err := store.Ready(context.Background()); err == nil {
 			break
 		} else if time.Now().After(deadline) {

@@ -60,7 +60,7 @@ func (w wins) note(from int, isNew []bool) {
 func addUntilAnswered(t testing.TB, s engine.Set, from, n int) (isNew []bool, unknown bool) {
 	t.Helper()
 	isNew = make([]bool, n)
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		_, err := s.Add(context.Background(), storetest.Keys(s, from, n), isNew)
 		if err == nil {
 			return isNew, unknown

@@ -151,7 +151,7 @@ func (r *Rig) DialAny() net.Conn {
 func (r *Rig) Eventually(what string, ok func() bool) {
 	r.T.Helper()
 	wait := time.Millisecond // grows, because checking is work, too
-	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(wait) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(wait) {
 		if ok() {
 			return
 		}

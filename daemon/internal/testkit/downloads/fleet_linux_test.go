@@ -132,13 +132,13 @@ func (f *fleet) start(m *member) {
 	if f.mongo {
 		passing = append(passing, unreachable)
 	}
-	for end := time.Now().Add(15 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		cmd := f.command(m)
 		if m.Start(f.t, cmd, f.log(m), []string{ready}, passing) {
 			return
 		}
 	}
-	f.t.Fatalf("%s: for too long its address %s was taken, or its store unreachable", m.role, m.addr)
+	f.t.Fatalf("%s: for two minutes its address %s was taken, or its store unreachable", m.role, m.addr)
 }
 
 func (m *member) strike(f *fleet, random *rand.Rand) {

@@ -125,7 +125,7 @@ func (s *Server) arguments() []string {
 func (s *Server) waitReady(logName string) error {
 	said := regexp.MustCompile(`Listening on (?:TCP|TLS) (127\.0\.0\.1:[0-9]+)`)
 	var dialer net.Dialer
-	deadline := time.Now().Add(15 * time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for time.Now().Before(deadline) {
 		text, err := os.ReadFile(logName)
 		if err != nil {

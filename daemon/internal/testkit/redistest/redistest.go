@@ -123,7 +123,7 @@ func Cluster(t testing.TB, tls *TLS) []*Server {
 	}
 	servers[0].CLI(create...)
 	for _, s := range servers {
-		for deadline := time.Now().Add(15 * time.Minute); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal(fmt.Errorf("the cluster at %s does not become whole", s.Addr))
 			}
@@ -149,7 +149,7 @@ func Sentinels(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	sentinel = &Server{Addr: testserver.Free(t), Dir: dir, t: t, tls: tls, config: []string{conf, "--sentinel"}}
 	t.Cleanup(sentinel.Kill)
 	sentinel.Run()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if strings.Contains(sentinel.CLI("sentinel", "master", "mymaster"), "num-slaves\n1") &&
 			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up") {
 			return sentinel, master, replica

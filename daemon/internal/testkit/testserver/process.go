@@ -44,7 +44,7 @@ func (p *Process) Start(t testing.TB, cmd *exec.Cmd, logFile string, ready, take
 		t.Fatal(err)
 	}
 	p.cmd, p.ended = cmd, ended
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		gone := false
 		select {
 		case <-ended:

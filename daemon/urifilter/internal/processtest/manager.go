@@ -80,7 +80,7 @@ func (m *Manager) Hear(line string) {
 // Await waits until n lines with this beginning have come.
 func (m *Manager) Await(line string, n int) {
 	m.t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); strings.Count(m.All(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); strings.Count(m.All(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			m.t.Fatalf("%s: not said %d times in 2 min:%s", line, n, m.All())
 		}

@@ -96,7 +96,7 @@ func (p *Process) Ended() error {
 	select {
 	case <-p.Done:
 		return p.Err
-	case <-time.After(15 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		p.T.Fatalf("the process does not end\n%s", p.Log)
 		return nil
 	}

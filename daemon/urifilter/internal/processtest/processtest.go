@@ -85,7 +85,7 @@ func OnMySQL(t *testing.T, server *mysqltest.Server) []string {
 func (p *Process) AwaitReady() *Process {
 	t := p.T
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-p.Done:
 			t.Fatalf("the daemon ended at once: %v\n%s", p.Err, p.Log)
@@ -102,7 +102,7 @@ func (p *Process) AwaitReady() *Process {
 // AwaitLive waits until the daemon answers, which it does before it is ready.
 func AwaitLive(t testing.TB, p *Process) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if status, _, err := p.Get("/livez"); err == nil && status == http.StatusOK {
 			return
 		}
@@ -113,7 +113,7 @@ func AwaitLive(t testing.TB, p *Process) {
 // AwaitLog waits until the daemon has logged a text.
 func (p *Process) AwaitLog(text string) {
 	p.T.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if strings.Contains(p.Log.String(), text) {
 			return
 		}
@@ -124,7 +124,7 @@ func (p *Process) AwaitLog(text string) {
 // Eventually waits for a condition that others bring about.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

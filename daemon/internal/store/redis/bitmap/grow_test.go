@@ -73,7 +73,7 @@ func loaded(t *testing.T, store *redisstore.Store) engine.Layered {
 func add(t *testing.T, s engine.Set, from, n int) []bool {
 	t.Helper()
 	keys, fresh := storetest.Keys(s, from, n), make([]bool, n)
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		_, err := s.Add(context.Background(), keys, fresh)
 		if err == nil {
 			return fresh
@@ -297,13 +297,13 @@ func TestLayersAreDropped(t *testing.T) {
 		}
 		return there
 	}
-	for deadline := time.Now().Add(15 * time.Minute); len(left()) > 0; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); len(left()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left: %v", left())
 		}
 	}
 	made, err := storeA.Create(context.Background(), growing, storetest.Identity())
-	for deadline := time.Now().Add(15 * time.Minute); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); err != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		made, err = storeA.Create(context.Background(), growing, storetest.Identity())
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func replicated(t *testing.T, sentinel string, spec engine.Spec) engine.Reservin
 // promoted it can still be made a replica again.
 func awaitMaster(t *testing.T, sentinel, s *redistest.Server) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); toldMaster(sentinel) != s.Addr || !isMaster(s); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); toldMaster(sentinel) != s.Addr || !isMaster(s); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the master is %s, want %s", toldMaster(sentinel), s.Addr)
 		}
@@ -43,7 +43,7 @@ func isMaster(s *redistest.Server) bool {
 // order. The master need not be the promoted one: a sentinel can also mistake live servers for dead.
 func settled(t *testing.T, sentinel, a, b *redistest.Server) (master, replica *redistest.Server) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		master, replica = a, b
 		if toldMaster(sentinel) == b.Addr {
 			master, replica = b, a
@@ -53,7 +53,7 @@ func settled(t *testing.T, sentinel, a, b *redistest.Server) (master, replica *r
 			return master, replica
 		}
 	}
-	t.Fatalf("no server follows the other:\n%s\n%s", a.CLI("info", "replication"), b.CLI("info", "replication"))
+	t.Fatalf("after two minutes no server follows the other:\n%s\n%s", a.CLI("info", "replication"), b.CLI("info", "replication"))
 	return nil, nil
 }
 
@@ -67,7 +67,7 @@ func loseLast(t *testing.T, master, replica *redistest.Server) {
 		return n
 	}
 	from := offset()
-	for deadline := time.Now().Add(15 * time.Minute); offset() < from+20_000; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); offset() < from+20_000; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Error("nobody changes anything")
 			break

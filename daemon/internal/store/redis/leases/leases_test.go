@@ -69,7 +69,7 @@ func TestFirstLeaseOfAnotherDaemon(t *testing.T) {
 		if (n != 0 || m != 0) && time.Since(asked) < lease {
 			t.Fatalf("%d of 400 that another holds are new, and %d of 500", n, m)
 		}
-		for deadline := time.Now().Add(15 * time.Minute); newOf(t, b, keys[900:]) < 100; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); newOf(t, b, keys[900:]) < 100; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the lease does not end")
 			}
@@ -107,7 +107,7 @@ func TestResyncOfCommitted(t *testing.T) {
 			server.Kill()
 			server.Run()
 			awaitReady(t, store)
-			for deadline := time.Now().Add(15 * time.Minute); newOf(t, a, keys[400:]) < 200; time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Minute); newOf(t, a, keys[400:]) < 200; time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the lease does not end")
 				}
@@ -124,7 +124,7 @@ func TestResyncOfCommitted(t *testing.T) {
 
 func awaitReady(t *testing.T, store *redisstore.Store) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		err := store.Ready(context.Background())
 		if err == nil {
 			return

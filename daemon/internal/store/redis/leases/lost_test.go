@@ -21,7 +21,7 @@ func carried(t *testing.T, link *testserver.Cutter, bytes int, call func() error
 	first = call()
 	link.Pass()
 	err := first
-	for deadline := time.Now().Add(15 * time.Minute); err != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); err != nil; time.Sleep(5 * time.Millisecond) {
 		if !errors.Is(err, engine.ErrUnavailable) || time.Now().After(deadline) {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func race(t *testing.T, l *leasetest.Ledger, sets []engine.Reserving, disturb fu
 	}
 	disturb(func(n int) {
 		want := l.Answers() + n
-		for deadline := time.Now().Add(15 * time.Minute); l.Answers() < want && l.Faults() == nil; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); l.Answers() < want && l.Faults() == nil; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Error("nobody is answered")
 				return

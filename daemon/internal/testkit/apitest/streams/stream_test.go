@@ -53,7 +53,7 @@ func readOnlyAfterwards(t *testing.T, n int) {
 		_, waiting := r.API.Held()
 		return waiting
 	}
-	for deadline := time.Now().Add(15 * time.Minute); onDisk() < int64(n)*60-(16<<20); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); onDisk() < int64(n)*60-(16<<20); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("only %d bytes wait on disk; the test does not test what it should", onDisk())
 		}

@@ -91,7 +91,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	}
 	// One of the two may meet the other instead of the other host.
 	waits := func(i int) bool { return strings.Contains(errs[i].String(), "waits up to 10m0s: ") }
-	for end := time.Now().Add(15 * time.Minute); !(waits(0) && waits(1)) && time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Minute); !(waits(0) && waits(1)) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(release)
@@ -129,7 +129,7 @@ func TestWritebackInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close(context.Background())
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		v, err := a.Latest(t.Context(), "ip")
 		if err == nil && v.ID >= "ip-3" {
 			break
@@ -152,7 +152,7 @@ func TestWritebackInterval(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v\n%s", err, log)
 		}
-	case <-time.After(15 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("does not stop\n%s", log)
 	}
 	for _, name := range []string{"uri", "ip"} {

@@ -111,7 +111,7 @@ func TestRedisIsResyncedFromTheArchive(t *testing.T) {
 func wantFreshSoon(p *processtest.Process, from, to, want int) {
 	p.T.Helper()
 	p.AwaitReady()
-	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		status, _, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(p.T, fmt.Sprintf("https://example.com/%d", from)))
 		if err == nil && status == http.StatusOK {
 			p.WantFresh(from, to, want)

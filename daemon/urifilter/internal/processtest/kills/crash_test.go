@@ -106,7 +106,7 @@ func TestStoreFailureEndsTheProcess(t *testing.T) {
 	}
 	select {
 	case <-p.Done:
-	case <-time.After(15 * time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("the process does not end\n%s", p.Log)
 	}
 	if p.Err == nil || failed.Load() == 0 {

@@ -131,7 +131,7 @@ func (p *pair) reserveUnderKills(t *testing.T, kills int, ledgers map[string]*le
 	for kill := 0; kill < kills && !t.Failed(); kill++ {
 		for filter, l := range ledgers {
 			want := l.Answers() + 60
-			for deadline := time.Now().Add(15 * time.Minute); l.Answers() < want && l.Faults() == nil; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(5 * time.Minute); l.Answers() < want && l.Faults() == nil; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Errorf("kill %d: nobody is answered about %s\n%s", kill, filter, p.daemon(0).Log)
 					break

@@ -106,7 +106,7 @@ func kill9MySQL(t *testing.T, rounds int) {
 	}
 	for round := range rounds {
 		want := r.answered() + 20 + rand.IntN(200)
-		for deadline := time.Now().Add(15 * time.Minute); r.answered() < want && !t.Failed(); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); r.answered() < want && !t.Failed(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Errorf("round %d: nobody is answered\n%s", round, daemon(0).Log)
 			}

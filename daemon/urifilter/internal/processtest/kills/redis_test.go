@@ -88,7 +88,7 @@ func (a *scores) mustBeOnce(t *testing.T) {
 // refusals.
 func (a *scores) ask(ps []*processtest.Process, pick int, items []string) error {
 	body, _ := json.Marshal(map[string]any{"filter_typeid": "uri", "uri_list": items})
-	for tries, end := 0, time.Now().Add(15*time.Minute); time.Now().Before(end); tries++ {
+	for tries, end := 0, time.Now().Add(3*time.Minute); time.Now().Before(end); tries++ {
 		status, answer, err := ps[(pick+tries)%len(ps)].Post(context.Background(), "/api/v1/filter", string(body))
 		if err != nil || status == http.StatusServiceUnavailable {
 			a.refusals.Add(1)
@@ -102,7 +102,7 @@ func (a *scores) ask(ps []*processtest.Process, pick int, items []string) error 
 		a.note(items, got.URIList)
 		return nil
 	}
-	return fmt.Errorf("no answer")
+	return fmt.Errorf("no answer after 3 min")
 }
 
 // storm lets 16 callers send overlapping items to the daemons while disturb runs.
@@ -226,7 +226,7 @@ func TestFiltersAreSharedAtOnce(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	const body = `{"filter_typeid":"extra","uri_list":["x"]}`
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		status, answer, err := b.Post(context.Background(), "/api/v1/filter", body)
 		if err == nil && status == http.StatusOK {
 			processtest.MustContain(t, answer, `["x"]`)

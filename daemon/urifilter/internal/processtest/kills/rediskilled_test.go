@@ -29,7 +29,7 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 	const waited = "do not answer; what only they knew may be new again"
 	answers := func(p *processtest.Process) {
 		t.Helper()
-		for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			if status, _, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(t, "https://example.com/")); err == nil && status == http.StatusOK {
 				return
 			}

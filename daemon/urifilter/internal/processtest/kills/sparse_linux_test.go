@@ -128,7 +128,7 @@ func newOnes(p *processtest.Process, items []any) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		status, answer, err := p.Post(context.Background(), "/api/v1/filter", string(body))
 		switch {
 		case err != nil:

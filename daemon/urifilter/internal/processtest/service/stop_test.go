@@ -42,12 +42,12 @@ func TestStopBeforeServing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(15 * time.Minute):
+		case <-time.After(2 * time.Minute):
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("does not end\n%s", stacks[:runtime.Stack(stacks, true)])
 		}
 		// A process forked by another test keeps the port for a moment longer, until its exec.
-		for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 			c, err := net.Dial("tcp", address)
 			if err != nil {
 				break
@@ -86,7 +86,7 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 				p.Signal(syscall.SIGTERM)
 				select {
 				case <-p.Done:
-				case <-time.After(15 * time.Minute):
+				case <-time.After(2 * time.Minute):
 					t.Errorf("SIGTERM %v after the start does not end it\n%s", after, p.Log)
 					return
 				}
@@ -122,7 +122,7 @@ func TestStopDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Signal(syscall.SIGTERM)
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		other, err := net.Dial("tcp", p.Addr)
 		if err != nil {
 			break // it accepts no more connections
