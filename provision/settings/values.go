@@ -22,13 +22,7 @@ import (
 // Values are empty.
 type Values struct {
 	all  []value
-	read *readings // nil: of values that are still being set
-}
-
-// readings are what programs read in the same values, by what runs.
-type readings struct {
-	mu   sync.Mutex
-	done map[string]func() (program.Settings, error)
+	read *sync.Map // what programs have read in these values, by what runs; nil: nothing is kept
 }
 
 type value struct {
@@ -55,7 +49,7 @@ func ReadFile(p program.Program, path string) (Values, error) {
 
 // Of returns the settings in a part of a YAML file; from says which part. Nil has none.
 func Of(root *yaml.Node, from string) Values {
-	var v Values
+	v := Values{read: new(sync.Map)}
 	if root == nil || root.Kind != yaml.MappingNode {
 		return v
 	}
@@ -67,7 +61,7 @@ func Of(root *yaml.Node, from string) Values {
 
 // Over returns these settings and those of others, which replace the values of equal keys.
 func (v Values) Over(others Values) Values {
-	v = Values{all: slices.Clone(v.all)}
+	v = Values{slices.Clone(v.all), new(sync.Map)}
 	for _, o := range others.all {
 		v.set(o.key, o.node, o.from)
 	}
@@ -80,7 +74,7 @@ func (v *Values) Set(key string, to any, from string) error {
 	if err != nil {
 		return err
 	}
-	*v = Values{all: slices.Clone(v.all)}
+	*v = Values{slices.Clone(v.all), new(sync.Map)}
 	v.set(key, node, from)
 	return nil
 }
@@ -116,27 +110,14 @@ func (v Values) edits() []yamledit.Edit {
 	return edits
 }
 
-// Keep returns the same values, which each program then reads once: its view of them is kept.
-func (v Values) Keep() Values {
-	v.read = &readings{done: map[string]func() (program.Settings, error){}}
-	return v
-}
-
 // Read returns the program's view of the values, with the defaults of the rest. The error
-// contains all faults, each with the key and where it was given.
+// contains all faults, each with the key and where it was given. The same values are parsed once.
 func (v Values) Read(p program.Program) (program.Settings, error) {
 	if v.read == nil {
 		return v.parse(p)
 	}
-	v.read.mu.Lock()
-	name := p.Name + " " + p.Run
-	do := v.read.done[name]
-	if do == nil {
-		do = sync.OnceValues(func() (program.Settings, error) { return v.parse(p) })
-		v.read.done[name] = do
-	}
-	v.read.mu.Unlock()
-	return do()
+	do, _ := v.read.LoadOrStore(p.Name+" "+p.Run, sync.OnceValues(func() (program.Settings, error) { return v.parse(p) }))
+	return do.(func() (program.Settings, error))()
 }
 
 func (v Values) parse(p program.Program) (program.Settings, error) {

@@ -15,26 +15,26 @@ import (
 // known are settings that have been made in this run: a dozen questions about a host begin with them.
 type known struct{ values sync.Map }
 
-// whose are the settings of a program on a host, "" for all hosts, with the URI of its archive,
-// "" before roles are looked at.
-type whose struct{ host, program, uri string }
+// whose are the settings of a program, as its command run reads them, on a host, "" for all hosts, with
+// the URI of its archive, "" before roles are looked at.
+type whose struct{ host, program, run, uri string }
 
-// once returns what make has made for the same settings before. An error is not kept.
-func (k *known) once(of whose, make func() (settings.Values, error)) (settings.Values, error) {
+// once returns what build has made for the same settings before. An error is not kept.
+func (k *known) once(of whose, build func() (settings.Values, error)) (settings.Values, error) {
 	if v, have := k.values.Load(of); have {
 		return v.(settings.Values), nil
 	}
-	v, err := make()
+	v, err := build()
 	if err != nil {
 		return v, err
 	}
-	first, _ := k.values.LoadOrStore(of, v.Keep())
+	first, _ := k.values.LoadOrStore(of, v)
 	return first.(settings.Values), nil
 }
 
 // given returns the settings that people wrote for a program on a host.
 func (s *Site) given(h inventory.Host, p program.Program) (settings.Values, error) {
-	return s.wrote.once(whose{host: h.Name, program: p.Name}, func() (settings.Values, error) {
+	return s.wrote.once(whose{host: h.Name, program: p.Name, run: p.Run}, func() (settings.Values, error) {
 		v, err := s.common(p)
 		_, prefix := s.Inventory.Own(p.Section)
 		return v.Over(settings.Of(h.Own(p.Section).Settings, s.Inventory.From()+", "+prefix+"settings of host "+h.Name)), err
@@ -43,7 +43,7 @@ func (s *Site) given(h inventory.Host, p program.Program) (settings.Values, erro
 
 // common returns the settings that people wrote for a program on all hosts.
 func (s *Site) common(p program.Program) (settings.Values, error) {
-	return s.wrote.once(whose{program: p.Name}, func() (v settings.Values, err error) {
+	return s.wrote.once(whose{program: p.Name, run: p.Run}, func() (v settings.Values, err error) {
 		own, prefix := s.Inventory.Own(p.Section)
 		if file := own.SettingsFile; file != "" {
 			if v, err = settings.ReadFile(p, file); err != nil {
@@ -66,7 +66,7 @@ func (s *Site) Settings(ctx context.Context, h inventory.Host, p program.Program
 	if p.Servers.MongoDB && !v.Has("mongodb.uri", "mongodb.uri_file") {
 		uri, from, failed = s.archive(ctx, h, early)
 	}
-	v, err = s.made.once(whose{h.Name, p.Name, uri}, func() (settings.Values, error) { return s.withRoles(ctx, h, p, v, uri, from) })
+	v, err = s.made.once(whose{h.Name, p.Name, p.Run, uri}, func() (settings.Values, error) { return s.withRoles(ctx, h, p, v, uri, from) })
 	return v, errors.Join(failed, err)
 }
 
