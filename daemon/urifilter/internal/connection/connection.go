@@ -4,7 +4,6 @@
 package connection
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -265,12 +264,5 @@ func (r *RESP) Options(cmd *cobra.Command, token string) (*redis.Options, error)
 	}
 	o.DisableIdentity, o.DialerRetries = true, 1
 	o.MaxRetries = -1 // a repeated call could do its work twice
-	Patient(o)
 	return o, nil
-}
-
-// Patient gives calls time, unless their URL has set a limit: a part of a dump has 16 MiB, which take
-// more than the usual three seconds on a slow line.
-func Patient(o *redis.Options) {
-	o.ReadTimeout, o.WriteTimeout = cmp.Or(o.ReadTimeout, 2*time.Minute), cmp.Or(o.WriteTimeout, 2*time.Minute)
 }

@@ -302,11 +302,7 @@ func redisKey(text string) (*redis.Options, string, error) {
 	}
 	u.Path, u.RawPath = "/"+db, ""
 	o, err := redis.ParseURL(u.String())
-	if err != nil {
-		return nil, "", err
-	}
-	connection.Patient(o)
-	return o, key, nil
+	return o, key, err
 }
 
 // set imports the members of a set. SSCAN gives those that are in it all the while, in pieces; its
@@ -403,6 +399,10 @@ func (m *members) before(given int64) uint64 {
 	return m.marks[0].cursor
 }
 
+// partTime is for a part of a dump, of up to 16 MiB, on a slow line. Other calls have the five seconds of
+// the client.
+const partTime = 2 * time.Minute
+
 // dump imports a filter of RedisBloom as it is, by a dump.
 func (c *importCommand) dump(cmd *cobra.Command, from *redis.Client, key string) error {
 	ctx, errOut := cmd.Context(), cmd.ErrOrStderr()
@@ -416,7 +416,7 @@ func (c *importCommand) dump(cmd *cobra.Command, from *redis.Client, key string)
 	}
 	daemon := redis.NewClient(o)
 	defer daemon.Close()
-	to := daemon.Conn() // the parts of a dump come by one connection
+	from, to := from.WithTimeout(partTime), daemon.WithTimeout(partTime).Conn() // the parts of a dump come by one connection
 	defer to.Close()
 	name := c.conn.filter(cmd)
 	size, err := from.BFInfoSize(ctx, key).Result()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
@@ -171,18 +170,5 @@ func TestImportRefuses(t *testing.T) {
 	}
 	if code, _, errOut := cli(t, s, "a\nb\n", "import", "--filter", "ip", "-"); code != 0 || !strings.HasPrefix(errOut, "2 read, 2 new") {
 		t.Errorf("pipe: got %d, %q", code, errOut)
-	}
-}
-
-// A part of a dump takes longer on a slow line than the client's own limit; who names one gets it.
-func TestImportHasTime(t *testing.T) {
-	for url, want := range map[string]time.Duration{
-		"redis://h:1/0/key":                 2 * time.Minute,
-		"redis://h:1/0/key?read_timeout=7s": 7 * time.Second,
-	} {
-		o, _, err := redisKey(url)
-		if err != nil || o.ReadTimeout != want || o.WriteTimeout != 2*time.Minute {
-			t.Errorf("%s: got %v and %v, %v; want %v", url, o.ReadTimeout, o.WriteTimeout, err, want)
-		}
 	}
 }
