@@ -3,6 +3,7 @@ package kills_test
 import (
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,6 +69,20 @@ func (k campaign[C]) run(t *testing.T, rounds int) *processtest.Process {
 	p := processtest.Start(t, dir, env)
 	each(p, rounds, func(c C) error { return k.check(c, p, true) })
 	return p
+}
+
+// some returns what is to be checked of what was acknowledged: all at the last time, else what came
+// since the last time, and ten older ones.
+func some[T any](acked []T, checked *int, last bool) []T {
+	if last {
+		return acked
+	}
+	some := slices.Clone(acked[*checked:])
+	for _, i := range rand.Perm(*checked)[:min(10, *checked)] {
+		some = append(some, acked[i])
+	}
+	*checked = len(acked)
+	return some
 }
 
 // end ends a daemon as its operator would.

@@ -82,7 +82,7 @@ func (f *forgetter) load(p *processtest.Process) error {
 // The real binary under load is killed at random moments, while items are added and
 // forgotten: acknowledged changes stay.
 func TestKill9Exact(t *testing.T)       { kill9Exact(t, 8) }
-func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 15) }
+func TestSystemKill9Exact(t *testing.T) { kill9Exact(t, 12) }
 
 func kill9Exact(t *testing.T, rounds int) {
 	t.Parallel()

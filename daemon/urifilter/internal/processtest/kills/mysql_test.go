@@ -74,7 +74,7 @@ func (r *rivals) answered() int {
 // Two daemons share a MariaDB. Each of the three is killed at random moments under 16 callers: no
 // item is new twice, and no item with an answer is new again.
 func TestKill9MySQL(t *testing.T)       { kill9MySQL(t, 6) }
-func TestSystemKill9MySQL(t *testing.T) { kill9MySQL(t, 20) }
+func TestSystemKill9MySQL(t *testing.T) { kill9MySQL(t, 12) }
 
 func kill9MySQL(t *testing.T, rounds int) {
 	t.Parallel()

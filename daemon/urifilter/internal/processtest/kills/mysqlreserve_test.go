@@ -13,7 +13,7 @@ import (
 // Two daemons share a MariaDB. Each of the three processes is killed while callers reserve,
 // commit and release.
 func TestKill9ReservingMySQL(t *testing.T)       { kill9ReservingMySQL(t, 6) }
-func TestSystemKill9ReservingMySQL(t *testing.T) { kill9ReservingMySQL(t, 20) }
+func TestSystemKill9ReservingMySQL(t *testing.T) { kill9ReservingMySQL(t, 12) }
 
 func kill9ReservingMySQL(t *testing.T, kills int) {
 	t.Parallel()

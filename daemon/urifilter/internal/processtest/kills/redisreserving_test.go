@@ -26,5 +26,5 @@ func TestSystemReservingOnRedisKilled(t *testing.T) {
 		return at.Truncate(time.Millisecond), err
 	})
 	ledgers := map[string]*leasetest.Ledger{"jobs": leasetest.New(2000, clock), "news": leasetest.New(2000, clock)}
-	p.reserveUnderKills(t, 18, ledgers, func() { server.Kill(); server.Run() })
+	p.reserveUnderKills(t, 12, ledgers, func() { server.Kill(); server.Run() })
 }

@@ -145,7 +145,7 @@ func (r *reserver) check(p *processtest.Process) error {
 // the holder of an item keeps it, committed items stay seen, and a call repeated after a restart
 // gets its answer.
 func TestKill9Reserving(t *testing.T)       { kill9Reserving(t, 6) }
-func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 15) }
+func TestSystemKill9Reserving(t *testing.T) { kill9Reserving(t, 12) }
 
 func kill9Reserving(t *testing.T, rounds int) {
 	t.Parallel()

@@ -109,7 +109,7 @@ func (e *expiring) load(p *processtest.Process) error {
 // expire and are accepted again: none is a duplicate after it expired, and no acknowledged
 // item is new before.
 func TestKill9Timing(t *testing.T)       { kill9Timing(t, 10) }
-func TestSystemKill9Timing(t *testing.T) { kill9Timing(t, 15) }
+func TestSystemKill9Timing(t *testing.T) { kill9Timing(t, 12) }
 
 func kill9Timing(t *testing.T, rounds int) {
 	t.Parallel()
