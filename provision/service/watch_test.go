@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/program"
 )
 
 // told is a host on which systemd says one thing after the other, and repeats the last.
@@ -133,5 +134,18 @@ func TestStartThatWaits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A daemon whose process is gone, while systemd still calls it active, does not stay up: it does not
+// run another program.
+func TestProcessThatHasJustEnded(t *testing.T) {
+	t.Parallel()
+	d := &Daemon{Health: &Health{Settings: func(context.Context, host.Host) (program.Settings, error) { return program.Settings{}, nil }}}
+	if n, err := d.lacks(t.Context(), &told{says: []string{up}}); err != nil || n != (need{revive, "process 22 has just ended"}) {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if n, err := d.lacks(t.Context(), &told{says: []string{up + " Program=/elsewhere"}}); err != nil || n.action != restart {
+		t.Errorf("another program: %+v, %v", n, err)
 	}
 }
