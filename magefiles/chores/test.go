@@ -178,8 +178,9 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	r.env, r.total = asReleased(), &total{}
 	return r.counted(ctx, "testSystem", []step{
 		{name: "system tests", do: func(r Repo, ctx context.Context) error {
-			// They wait for hosts and restarts, and use a third of a core each: with fewer at once the cores idle.
-			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=4", "-parallel=4", "-count=1", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
+			// They wait for hosts and restarts: four tests of e2e take half to nine tenths of two cores. With more
+			// packages at once all become slower together, and what they ask for in turns is asked for longer.
+			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=3", "-parallel=4", "-count=1", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
 		}},
 	})
 }

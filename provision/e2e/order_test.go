@@ -17,23 +17,23 @@ func onHosts(t *testing.T, test func(*testing.T)) {
 // These are in the order of the time that they take, the longest last. Of parallel tests, go
 // test mostly begins with the last ones in the source: the longest should begin early, so that
 // none of them runs alone at the end.
-func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings) }
-func TestSystemPackages(t *testing.T)           { onHosts(t, tryPackages) }
 func TestSystemNewcomer(t *testing.T)           { onHosts(t, tryNewcomer) }
 func TestSystemSecondProgram(t *testing.T)      { onHosts(t, trySecondProgram) }
 func TestSystemCrashes(t *testing.T)            { onHosts(t, tryCrashes) }
-func TestSystemDistantHosts(t *testing.T)       { onHosts(t, tryDistantHosts) }
-func TestSystemBrowser(t *testing.T)            { onHosts(t, tryBrowser) }
-func TestSystemSiteWithoutNetwork(t *testing.T) { onHosts(t, trySiteWithoutNetwork) }
-func TestSystemDownloader(t *testing.T)         { onHosts(t, tryDownloader) }
 func TestSystemAptHeld(t *testing.T)            { onHosts(t, tryAptHeld) }
+func TestSystemRefusedSettings(t *testing.T)    { onHosts(t, tryRefusedSettings) }
+func TestSystemBrowser(t *testing.T)            { onHosts(t, tryBrowser) }
 func TestSystemFiltersInMariaDB(t *testing.T)   { onHosts(t, tryFiltersInMariaDB) }
-func TestSystemWorkers(t *testing.T)            { onHosts(t, tryWorkers) }
-func TestSystemUnconfirmed(t *testing.T)        { onHosts(t, tryUnconfirmed) }
-func TestSystemReleases(t *testing.T)           { onHosts(t, tryReleases) }
-func TestSystemUnderLoad(t *testing.T)          { onHosts(t, tryUnderLoad) }
-func TestSystemBrokenReleases(t *testing.T)     { onHosts(t, tryBrokenReleases) }
-func TestSystemFromNothing(t *testing.T)        { onHosts(t, tryFromNothing) }
-func TestSystemByFabricNames(t *testing.T)      { onHosts(t, tryByFabricNames) }
+func TestSystemDistantHosts(t *testing.T)       { onHosts(t, tryDistantHosts) }
+func TestSystemPackages(t *testing.T)           { onHosts(t, tryPackages) }
+func TestSystemDownloader(t *testing.T)         { onHosts(t, tryDownloader) }
+func TestSystemSiteWithoutNetwork(t *testing.T) { onHosts(t, trySiteWithoutNetwork) }
 func TestSystemFailingHosts(t *testing.T)       { onHosts(t, tryFailingHosts) }
+func TestSystemReleases(t *testing.T)           { onHosts(t, tryReleases) }
+func TestSystemFromNothing(t *testing.T)        { onHosts(t, tryFromNothing) }
+func TestSystemUnconfirmed(t *testing.T)        { onHosts(t, tryUnconfirmed) }
+func TestSystemWorkers(t *testing.T)            { onHosts(t, tryWorkers) }
 func TestSystemBrokenOff(t *testing.T)          { onHosts(t, tryBrokenOff) }
+func TestSystemBrokenReleases(t *testing.T)     { onHosts(t, tryBrokenReleases) }
+func TestSystemUnderLoad(t *testing.T)          { onHosts(t, tryUnderLoad) }
+func TestSystemByFabricNames(t *testing.T)      { onHosts(t, tryByFabricNames) }
