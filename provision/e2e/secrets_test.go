@@ -23,7 +23,7 @@ while (1) {
 		open my $h, "<", $f or next; local $/; my $t = <$h>; next unless length $t;
 		$t =~ tr/\0\n/  /; print "$t\n" unless $seen{$t}++;
 	}
-	select undef, undef, undef, 0.03;
+	select undef, undef, undef, 0.02;
 }
 `
 
