@@ -129,9 +129,6 @@ func (d *Daemon) lacks(ctx context.Context, h host.Host) (need, error) {
 	if !s.Running() {
 		return need{revive, "it is " + s.String()}, nil
 	}
-	if s.Program == "" { // systemd has not yet noticed
-		return need{revive, fmt.Sprintf("process %d has just ended", s.PID)}, nil
-	}
 	if s.Program != files.program() {
 		return need{restart, fmt.Sprintf("it runs %s, and current is %s", short(s.Program), short(files.program()))}, nil
 	}

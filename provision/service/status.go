@@ -58,8 +58,11 @@ func (s Status) steady() time.Duration {
 	return max(0, s.Now.Sub(s.Changed))
 }
 
-// Running reports whether the daemon is up, by its own word.
-func (s Status) Running() bool { return s.Active == "active" || s.Active == "reloading" }
+// Running reports whether the daemon is up, by its own word, and has a process: systemd learns a moment
+// later that one has ended.
+func (s Status) Running() bool {
+	return (s.Active == "active" || s.Active == "reloading") && s.Program != ""
+}
 
 // crashed reports whether a process of the daemon has ended by itself since systemd had
 // counted that many restarts.
@@ -110,6 +113,9 @@ func (s Status) String() string {
 		return fmt.Sprintf("active, process %d since %s", s.PID, s.Started.UTC().Format("2006-01-02 15:04:05"))
 	}
 	text := s.Active + " (" + s.Sub + ")"
+	if s.Active == "active" {
+		text += ", but its process has ended"
+	}
 	if s.Result != "" && s.Result != "success" {
 		text += ", " + s.Result
 		if s.ExitCode != 0 {

@@ -30,7 +30,8 @@ const (
 	crashing = "ExecMainStartTimestamp=1000 ActiveState=activating SubState=auto-restart NRestarts=0 MainPID=0"
 	counted  = "ExecMainStartTimestamp=2000 ActiveState=activating SubState=start NRestarts=1 MainPID=22"
 	again    = "ExecMainStartTimestamp=3000 ActiveState=activating SubState=start NRestarts=2 MainPID=33"
-	up       = "ExecMainStartTimestamp=2000 ActiveState=active SubState=running NRestarts=1 MainPID=22"
+	ended    = "ExecMainStartTimestamp=2000 ActiveState=active SubState=running NRestarts=1 MainPID=22" // which systemd does not know yet
+	up       = ended + " Program=/opt/urifilter/current/urifilter"
 )
 
 // A daemon that was found healthy is watched until it has run for long enough.
@@ -137,15 +138,19 @@ func TestStartThatWaits(t *testing.T) {
 	}
 }
 
-// A daemon whose process is gone, while systemd still calls it active, does not stay up: it does not
-// run another program.
+// A daemon whose process is gone, while systemd still calls it active, is not up, whoever looks, and
+// does not run another program.
 func TestProcessThatHasJustEnded(t *testing.T) {
 	t.Parallel()
 	d := &Daemon{Health: &Health{Settings: func(context.Context, host.Host) (program.Settings, error) { return program.Settings{}, nil }}}
-	if n, err := d.lacks(t.Context(), &told{says: []string{up}}); err != nil || n != (need{revive, "process 22 has just ended"}) {
+	if n, err := d.lacks(t.Context(), &told{says: []string{ended}}); err != nil || n.action != revive || !strings.Contains(n.why, "its process has ended") {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if n, err := d.lacks(t.Context(), &told{says: []string{up + " Program=/elsewhere"}}); err != nil || n.action != restart {
+	if n, err := d.lacks(t.Context(), &told{says: []string{up}}); err != nil || n.action != restart {
 		t.Errorf("another program: %+v, %v", n, err)
+	}
+	w := watch{Health: &Health{}, h: &told{says: []string{ended}}, restarts: 1}
+	if err := w.steady(t.Context(), Status{PID: 22}, settle); err == nil || !strings.Contains(err.Error(), "process 22 ended") {
+		t.Errorf("a process that has ended is steady: %v", err)
 	}
 }
