@@ -71,9 +71,9 @@ func (k campaign[C]) run(t *testing.T, rounds int) *processtest.Process {
 	return p
 }
 
-// some returns what is to be checked of what was acknowledged: all at the last time, else what came
+// sample returns what is to be checked of what was acknowledged: all at the last time, else what came
 // since the last time, and ten older ones.
-func some[T any](acked []T, checked *int, last bool) []T {
+func sample[T any](acked []T, checked *int, last bool) []T {
 	if last {
 		return acked
 	}

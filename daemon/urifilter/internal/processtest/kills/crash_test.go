@@ -35,7 +35,7 @@ func kill9(t *testing.T, rounds int, filter string) {
 	k := campaign[*processtest.Crasher]{
 		filters: filter, checkpoint: "1MiB", load: (*processtest.Crasher).Load,
 		check: func(c *processtest.Crasher, p *processtest.Process, last bool) error {
-			return c.MustRemember(p, some(c.Acked, checked[c], last))
+			return c.MustRemember(p, sample(c.Acked, checked[c], last))
 		},
 	}
 	for i := range 4 {

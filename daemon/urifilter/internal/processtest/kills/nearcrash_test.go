@@ -106,7 +106,7 @@ func kill9Near(t *testing.T, rounds int) {
 		filters: "{id: 7, name: pages, kind: simhash}", checkpoint: "64KiB",
 		clients: []*publisher{{id: 0}, {id: 1}, {id: 2}}, load: (*publisher).load,
 		check: func(c *publisher, p *processtest.Process, last bool) error {
-			return c.mustRemember(p, some(c.acked, &c.checked, last))
+			return c.mustRemember(p, sample(c.acked, &c.checked, last))
 		},
 		verified: "fingerprints: ",
 	}
