@@ -29,7 +29,7 @@ func needs() []need {
 		{"nodejs npm", []string{"sh", "-c", "node --version && npm --version"}, "the tests of web archives (WARC), of openapi.yaml, of the status pages and of the port for Redis clients, with public programs from npm", false},
 		{"python3-redis", []string{"sh", "-c", `for p in python3 /usr/bin/python3; do "$p" -c "import redis" && exit; done; exit 1`}, "the tests of the port for Redis clients, with redis-py", false},
 		{"prometheus", []string{"promtool", "--version"}, "the tests of the alert rules and of the dashboard, on a real Prometheus", false},
-		{"bash-completion zsh fish man-db", []string{"sh", "-c", "[ -r /usr/share/bash-completion/bash_completion ] && zsh --version && fish --version && man --version"}, "the tests of completion and manual pages, in real shells", false},
+		{"bash-completion zsh fish groff-base", []string{"sh", "-c", "[ -r /usr/share/bash-completion/bash_completion ] && zsh --version && fish --version && groff --version"}, "the tests of completion and manual pages, in real shells", false},
 		{"rpm rpm2cpio cpio", []string{"sh", "-c", "rpm --version && command -v rpm2cpio cpio"}, "the test that packages for RPM are as those for Debian", false},
 		{"graphviz", []string{"dot", "-V"}, "the test that Graphviz reads the graph of a crawl", false},
 		{"chromium-headless-shell", []string{"sh", "-c", "command -v chromium-headless-shell"}, "the tests of downloads with a browser, and of the status pages", false},

@@ -178,8 +178,8 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	r.env, r.total = asReleased(), &total{}
 	return r.counted(ctx, "testSystem", []step{
 		{name: "system tests", do: func(r Repo, ctx context.Context) error {
-			// They wait for hosts and restarts: four tests of e2e take half to nine tenths of two cores. With more
-			// packages at once all become slower together, and what they ask for in turns is asked for longer.
+			// They wait for hosts and restarts. On two slow cores four tests of e2e alone leave a sixth idle at most; on
+			// quick ones each test uses a third of a core.
 			return r.goTest(ctx, TestOptions{}, nil, append([]string{"-p=3", "-parallel=4", "-count=1", "-run=^" + names}, longestFirst(longSystemPackages, packages)...)...)
 		}},
 	})
