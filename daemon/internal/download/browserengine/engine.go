@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
@@ -22,8 +21,6 @@ import (
 )
 
 const (
-	// unableFor is the pause before a task is retried if there is no browser, or no jail.
-	unableFor = time.Hour
 	// startIn is how long a browser may take until its first message.
 	startIn = time.Minute
 	// closeIn is how long a page may take to close; then its browser is killed.
@@ -47,11 +44,11 @@ type Options struct {
 
 // Engine is a worker.Engine. It is safe for concurrent use.
 type Engine struct {
+	worker.Ability
 	o      Options
 	places chan struct{}
 
 	mu     sync.Mutex // guards the fields below
-	unable error      // why there is no browser
 	idle   []*browser // the most recently used one last
 	closed bool
 }
@@ -69,31 +66,19 @@ func New(o Options) *Engine {
 // Probe returns why there can be no browser here, or nil if there seems to be one; it starts none.
 // After an error, Download refuses at once.
 func (e *Engine) Probe() error {
-	_, err := chromium.Find(e.o.Path)
-	if err == nil {
-		if err = chromium.Jailed(); err != nil {
-			err = fmt.Errorf("jail: %w: %w", errUnable, err)
-		}
-	} else {
-		err = fmt.Errorf("browser: %w: %w", errUnable, err)
+	if _, err := chromium.Find(e.o.Path); err != nil {
+		return e.Found(fmt.Errorf("browser: no browser: %w", err))
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.unable = err
-	return err
+	if err := chromium.Jailed(); err != nil {
+		return e.Found(fmt.Errorf("jail: no browser: %w", err))
+	}
+	return e.Found(nil)
 }
 
-// Unable says why there is no browser here, as Probe has found; nil if there is one.
-func (e *Engine) Unable() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.unable
-}
-
-// Download makes one attempt. Failures are a *worker.Failure.
+// Download implements worker.Engine.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	if err := e.Unable(); err != nil {
-		return worker.Page{}, failureOf(err)
+		return worker.Page{}, unable("%v", err)
 	}
 	select {
 	case e.places <- struct{}{}:
@@ -103,17 +88,13 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 	}
 	b, err := e.acquire(ctx, w.Job.ID)
 	if err != nil {
-		return worker.Page{}, failureOf(err)
+		return worker.Page{}, err
 	}
 	if err := w.First(ctx); err != nil { // the browser is there now; nothing was sent yet
 		e.giveBack(b)
 		return worker.Page{}, err
 	}
-	page, err := e.visit(ctx, b, w)
-	if err != nil {
-		return worker.Page{}, failureOf(err)
-	}
-	return page, nil
+	return e.visit(ctx, b, w)
 }
 
 // visit downloads a page with a browser, and then gives the browser back, or ends it if its state has changed.
@@ -164,19 +145,7 @@ func (e *Engine) Close() error {
 // errLate is wrapped when an attempt exceeds its time.
 var errLate = errors.New("not done within")
 
-func failureOf(err error) error {
-	var own *worker.Failure
-	if errors.As(err, &own) {
-		return own
-	}
-	f := &worker.Failure{Reason: download.CutReason(err.Error())}
-	if errors.Is(err, errUnable) {
-		f.After = unableFor
-	}
-	return f
-}
-
-// failed is a failure of an attempt. The word names its kind.
-func failed(word, format string, args ...any) *worker.Failure {
-	return &worker.Failure{Reason: download.CutReason(word + ": " + fmt.Sprintf(format, args...))}
+// unable is the failure of all attempts while there is no browser here, or no jail.
+func unable(format string, args ...any) *worker.Failure {
+	return &worker.Failure{Reason: fmt.Sprintf(format, args...), After: worker.UnableFor}
 }

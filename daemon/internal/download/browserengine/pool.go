@@ -12,9 +12,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/devtools"
 )
 
-// errUnable is wrapped if no browser can be started.
-var errUnable = errors.New("no browser")
-
 // browser is a running browser. It has one page at a time, and only pages of one job, because
 // nothing inside it is a safe boundary: a page that has broken in must not reach another job.
 type browser struct {
@@ -32,18 +29,18 @@ type browser struct {
 func (e *Engine) start(ctx context.Context) (*browser, error) {
 	path, err := chromium.Find(e.o.Path)
 	if err != nil {
-		return nil, fmt.Errorf("browser: %w: %w", errUnable, err)
+		return nil, unable("browser: no browser: %v", err)
 	}
 	p, err := chromium.Start(chromium.Options{Program: e.o.Program, Browser: path, Dir: e.o.Dir, Memory: e.o.Memory})
 	if err != nil {
-		return nil, fmt.Errorf("browser: %w: %w", errUnable, err)
+		return nil, unable("browser: no browser: %v", err)
 	}
 	b := &browser{process: p}
 	b.conn = devtools.New(p.In, p.Out, devtools.Options{MaxMessage: maxMessage, Handle: b.handle})
 	ctx, cancel := context.WithTimeoutCause(ctx, startIn, fmt.Errorf("said nothing for %s", startIn))
 	defer cancel()
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
-		return b, fmt.Errorf("%w: %w", errUnable, b.died(err))
+		return b, unable("%v", b.died(err))
 	}
 	return b, nil
 }
@@ -72,7 +69,7 @@ func (b *browser) died(err error) error {
 	<-b.process.Done()
 	why, jailed := b.process.Why()
 	if jailed {
-		return fmt.Errorf("jail: %w: %s", errUnable, why)
+		return unable("jail: no browser: %s", why)
 	}
 	return fmt.Errorf("browser: has ended: %s", why)
 }

@@ -48,7 +48,7 @@ func (v *visit) request(session string, p *paused, main bool) {
 		var err error
 		switch {
 		case main && tooMany:
-			wrong := failed(string(fetch.TooManyRedirects), "%s: more documents than %d, one after the other", p.Request.URL, MaxDocuments)
+			wrong := worker.Failed(string(fetch.TooManyRedirects), "%s: more documents than %d, one after the other", p.Request.URL, MaxDocuments)
 			wrong.Permanent = true
 			err = wrong
 		default:
@@ -97,7 +97,7 @@ var errOver = errors.New("not shown")
 func (v *visit) answer(session string, p *paused, isMain bool, loader string) error {
 	to, err := uris.Parse(p.Request.URL)
 	if err != nil {
-		return failed(string(fetch.BadURI), "%.200q: %v", p.Request.URL, err)
+		return worker.Failed(string(fetch.BadURI), "%.200q: %v", p.Request.URL, err)
 	}
 	own := download.HostOf(to.String()) == v.host
 	places := v.places.other
@@ -182,13 +182,13 @@ func (v *visit) document(p *paused, answer *fetch.Response, loader string) (show
 	to := answer.Header.Get("Location")
 	redirect := answer.Status >= 300 && to != ""
 	if fetch.Redirects(answer.Status) && to == "" {
-		f := failed(string(fetch.BadRedirect), "%s: status %d without a Location", answer.URI, answer.Status)
+		f := worker.Failed(string(fetch.BadRedirect), "%s: status %d without a Location", answer.URI, answer.Status)
 		f.Permanent = true
 		return nil, f
 	}
 	if at, err := uris.Parse(answer.URI); redirect && err == nil {
 		if _, err := at.Resolve(to); err != nil { // the browser would stay on its page
-			f := failed(string(fetch.BadRedirect), "%s: leads to %.200q: %v", answer.URI, to, err)
+			f := worker.Failed(string(fetch.BadRedirect), "%s: leads to %.200q: %v", answer.URI, to, err)
 			f.Permanent = true
 			return nil, f
 		}
@@ -196,7 +196,7 @@ func (v *visit) document(p *paused, answer *fetch.Response, loader string) (show
 	kept := !redirect && (!isHTML(answer) || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent)
 	if kept {
 		if v.w.Job.Setting.Script != "" {
-			f := failed("script", "%s: download_js needs a page, and this is %.100q", answer.URI, answer.ContentType)
+			f := worker.Failed("script", "%s: download_js needs a page, and this is %.100q", answer.URI, answer.ContentType)
 			f.Permanent = true
 			return nil, f
 		}
@@ -272,7 +272,7 @@ func (v *visit) requestOf(p *paused, to *uris.URI, isMain, own bool) (httpengine
 		r.Body = append(r.Body, part.Bytes...)
 	}
 	if len(r.Body) > maxPost || p.Request.HasPost && len(r.Body) == 0 {
-		return r, failed(string(fetch.BadRequest), "%s: its body is longer than %d bytes, or is a file", r.URI, maxPost)
+		return r, worker.Failed(string(fetch.BadRequest), "%s: its body is longer than %d bytes, or is a file", r.URI, maxPost)
 	}
 	return r, nil
 }

@@ -46,7 +46,7 @@ func (v *visit) result() (worker.Page, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.err != nil || v.main == nil {
-		return worker.Page{}, errors.Join(v.err, failed("browser", "%s: there is no document", v.w.Task.URI))
+		return worker.Page{}, errors.Join(v.err, worker.Failed("browser", "%s: there is no document", v.w.Task.URI))
 	}
 	page := worker.Page{Result: v.main.result, Body: text{bytes.NewReader([]byte(o.HTML))}}
 	page.ContentType, page.Encoding, page.Records = "text/html; charset=utf-8", "utf-8", record
@@ -79,21 +79,21 @@ func (v *visit) script() ([]byte, error) {
 	var refused *devtools.Error
 	switch {
 	case errors.As(err, &refused): // the page has moved to another, or the result is no JSON
-		return nil, failed("script", "%s: %s", scriptName, refused.Message)
+		return nil, worker.Failed("script", "%s: %s", scriptName, refused.Message)
 	case err != nil:
 		return nil, err
 	case e.Exception != nil:
 		return nil, e.failure()
 	case e.Result.Unserializable != "":
-		return nil, failed("script", "%s: returns %s, which JSON does not have", scriptName, e.Result.Unserializable)
+		return nil, worker.Failed("script", "%s: returns %s, which JSON does not have", scriptName, e.Result.Unserializable)
 	case len(e.Result.Value) > MaxRecord:
-		return nil, failed("script", "%s: returns more than %d bytes", scriptName, MaxRecord)
+		return nil, worker.Failed("script", "%s: returns more than %d bytes", scriptName, MaxRecord)
 	case len(e.Result.Value) == 0: // undefined
 		return nil, nil
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, e.Result.Value); err != nil {
-		return nil, failed("script", "%s: %v", scriptName, err)
+		return nil, worker.Failed("script", "%s: %v", scriptName, err)
 	}
 	line.WriteByte('\n')
 	return line.Bytes(), nil
@@ -116,18 +116,18 @@ func (e *evaluation) failure() *worker.Failure {
 	syntax := x.Text == "Uncaught" && strings.HasPrefix(what, "SyntaxError")
 	line, column := x.Line+1, x.Column+1
 	place := scriptPlace.FindStringSubmatch(x.Value.Description)
-	f := failed("script", "%s: %s", scriptName, strings.TrimSpace(what))
+	f := worker.Failed("script", "%s: %s", scriptName, strings.TrimSpace(what))
 	switch {
 	case place != nil:
 		if line, _ = strconv.Atoi(place[1]); line == 1 {
 			column, _ = strconv.Atoi(place[2])
 			place[0] = fmt.Sprintf("%s:1:%d", scriptName, max(1, column-len(scriptBegins)))
 		}
-		f = failed("script", "%s: %s", place[0], what)
+		f = worker.Failed("script", "%s: %s", place[0], what)
 	case syntax && line == 1:
-		f = failed("script", "%s:1:%d: %s", scriptName, max(1, column-len(scriptBegins)), what)
+		f = worker.Failed("script", "%s:1:%d: %s", scriptName, max(1, column-len(scriptBegins)), what)
 	case syntax:
-		f = failed("script", "%s:%d:%d: %s", scriptName, line, column, what)
+		f = worker.Failed("script", "%s:%d:%d: %s", scriptName, line, column, what)
 	}
 	f.Permanent = syntax
 	return f

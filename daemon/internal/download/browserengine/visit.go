@@ -127,7 +127,7 @@ func (v *visit) failure() error {
 }
 
 func (v *visit) tooLarge(what string) *worker.Failure {
-	f := failed("too_large", "%s: %s is longer than the limit", v.w.Task.URI, what)
+	f := worker.Failed("too_large", "%s: %s is longer than the limit", v.w.Task.URI, what)
 	f.Permanent = true
 	return f
 }
@@ -196,7 +196,7 @@ func (v *visit) navigate() <-chan error {
 		err := v.call("Page.navigate", object{"url": v.w.Task.URI}, &n)
 		if err == nil && n.ErrorText != "" {
 			v.breaks()
-			err = failed("browser", "%s: %s", v.w.Task.URI, n.ErrorText)
+			err = worker.Failed("browser", "%s: %s", v.w.Task.URI, n.ErrorText)
 		}
 		navigated <- err
 	}()
@@ -319,7 +319,7 @@ func (v *visit) handle(event devtools.Event) {
 	case "Inspector.targetCrashed":
 		if event.Session == session {
 			v.breaks()
-			v.fail(failed("crash", "%s: the page has broken its process, or wanted more than %d MiB", v.w.Task.URI, v.e.o.Memory>>20))
+			v.fail(worker.Failed("crash", "%s: the page has broken its process, or wanted more than %d MiB", v.w.Task.URI, v.e.o.Memory>>20))
 		}
 	}
 }

@@ -57,11 +57,11 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	}
 	args, err := a.e.args(a.code)
 	if err != nil {
-		return worker.Page{}, &worker.Failure{Reason: "python: " + err.Error(), After: unableFor}
+		return worker.Page{}, &worker.Failure{Reason: "python: " + err.Error(), After: worker.UnableFor}
 	}
 	p, err := startProcess(a.e.o.Program, a.e.limits(), args)
 	if err != nil {
-		return worker.Page{}, failed("code", "its process cannot be started: %v", err)
+		return worker.Page{}, worker.Failed("code", "its process cannot be started: %v", err)
 	}
 	defer p.end()
 	a.process = p
@@ -92,9 +92,9 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	case err != nil:
 		return worker.Page{}, err
 	case end.Memory:
-		return worker.Page{}, failed("memory", "%s: wanted more than %d MiB", download.CutReason(end.Fault), a.e.o.Memory>>20)
+		return worker.Page{}, worker.Failed("memory", "%s: wanted more than %d MiB", end.Fault, a.e.o.Memory>>20)
 	case end.Fault != "":
-		f := failed("code", "%s", download.CutReason(end.Fault))
+		f := worker.Failed("code", "%s", end.Fault)
 		f.Permanent, f.Crowded = end.Permanent, a.crowded
 		return worker.Page{}, f
 	}
@@ -159,7 +159,7 @@ func (a *attempt) serve(ctx context.Context) (*wire.End, error) {
 // tooFar ends the attempt because the process exceeds bounds that child itself would keep.
 func (a *attempt) tooFar(what string) error {
 	a.process.kill(what)
-	return failed("code", "%s: %s", a.code.File, what)
+	return worker.Failed("code", "%s: %s", a.code.File, what)
 }
 
 func (a *attempt) emit(record json.RawMessage) error {

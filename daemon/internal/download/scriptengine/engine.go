@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -20,9 +19,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
-
-// unableFor is the pause before a task is retried if there is no jail.
-const unableFor = time.Hour
 
 // Options are those of an Engine. HTTP, Stored and Follow must be given.
 type Options struct {
@@ -44,13 +40,11 @@ type Options struct {
 
 // Engine is a worker.Engine. It is safe for concurrent use.
 type Engine struct {
+	worker.Ability
 	o      Options
 	places chan struct{} // of processes whose code runs
 	checks chan struct{}
 	python func() (child.Python, error) // returns what it needs
-
-	mu     sync.Mutex // guards the fields below
-	unable error      // why there is no jail
 }
 
 // New makes an Engine.
@@ -75,23 +69,13 @@ func (e *Engine) Probe(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.unable = err
-	return err
+	return e.Found(err)
 }
 
-// Unable says why no code can be run here, as Probe has found; nil if it can.
-func (e *Engine) Unable() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.unable
-}
-
-// Download makes one attempt. Failures are a *worker.Failure.
+// Download implements worker.Engine.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
 	if err := e.Unable(); err != nil {
-		return worker.Page{}, &worker.Failure{Reason: err.Error(), After: unableFor}
+		return worker.Page{}, &worker.Failure{Reason: err.Error(), After: worker.UnableFor}
 	}
 	a := &attempt{e: e, w: w, of: w.Task.Script(), pages: map[int]*fetched{}}
 	a.code, a.filters, a.host = scriptOf(w, a.of)
@@ -107,7 +91,7 @@ func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 		if page.Body != nil {
 			err = errors.Join(err, page.Body.Close())
 		}
-		return worker.Page{}, failureOf(err)
+		return worker.Page{}, err
 	}
 	return page, nil
 }
@@ -122,17 +106,4 @@ func scriptOf(w worker.Work, of download.Script) (code download.Code, filters []
 		return w.Job.Setting.Parse.Code, []string{w.Job.Filter}, ""
 	}
 	return w.Job.Code, []string{w.Job.Filter}, download.HostOf(w.Task.URI)
-}
-
-func failureOf(err error) error {
-	var own *worker.Failure
-	if errors.As(err, &own) {
-		return own
-	}
-	return &worker.Failure{Reason: err.Error()}
-}
-
-// failed is the failure of an attempt that its code, or a bound, has ended. The word says which.
-func failed(word, format string, args ...any) *worker.Failure {
-	return &worker.Failure{Reason: word + ": " + fmt.Sprintf(format, args...)}
 }

@@ -145,7 +145,7 @@ func (a *attempt) follow(f *wire.Follow) error {
 		switch {
 		case err != nil && f.Base == "":
 			a.process.kill("it followed what is no URI")
-			return failed("code", "%s: follow: %v", a.code.File, err)
+			return worker.Failed("code", "%s: follow: %v", a.code.File, err)
 		case err != nil || a.known[task.URI]:
 			continue
 		}
@@ -173,7 +173,7 @@ func (a *attempt) followed(ctx context.Context) error {
 		return nil
 	}
 	if err := a.e.o.Follow(ctx, a.w.Job, a.filters, a.links); err != nil {
-		return failed("follow", "%v", err)
+		return worker.Failed("follow", "%v", err)
 	}
 	return nil
 }

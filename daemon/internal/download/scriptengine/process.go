@@ -122,23 +122,23 @@ func (p *process) wait(file string) *worker.Failure {
 	said := p.errors.String()
 	line, _, _ := strings.Cut(said, "\n")
 	if why := p.stopped(); why != "" {
-		return failed("code", "%s: %s", file, why)
+		return worker.Failed("code", "%s: %s", file, why)
 	}
 	switch state := p.cmd.ProcessState; {
 	case state.ExitCode() == child.ExitJail:
-		return &worker.Failure{Reason: "jail: " + line, After: unableFor}
+		return &worker.Failure{Reason: "jail: " + line, After: worker.UnableFor}
 	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
-		return failed("memory", "%s: wanted more than %d MiB", file, p.limits.Memory>>20)
+		return worker.Failed("memory", "%s: wanted more than %d MiB", file, p.limits.Memory>>20)
 	case strings.Contains(said, "stack overflow") || strings.Contains(said, "stack exceeds"):
-		return failed("stack", "%s: has too many calls in calls, or values in values", file)
+		return worker.Failed("stack", "%s: has too many calls in calls, or values in values", file)
 	case state.ExitCode() == runtimeFault: // without memory, the runtime may print no message
-		return failed("memory", "%s: wanted more than %d MiB, or broke its process otherwise: %s", file, p.limits.Memory>>20, line)
+		return worker.Failed("memory", "%s: wanted more than %d MiB, or broke its process otherwise: %s", file, p.limits.Memory>>20, line)
 	case bySignal(state) == forbiddenCall:
-		return failed("jail", "%s: made a system call that the jail forbids, and was killed", file)
+		return worker.Failed("jail", "%s: made a system call that the jail forbids, and was killed", file)
 	case bySignal(state) != "":
-		return failed("killed", "%s: %s: it used more than %s of the processor, or the machine had no memory left", file, bySignal(state), p.limits.CPU)
+		return worker.Failed("killed", "%s: %s: it used more than %s of the processor, or the machine had no memory left", file, bySignal(state), p.limits.CPU)
 	default:
-		return failed("code", "%s: its process has ended without a message: %s%s", file, state, map[bool]string{true: ": " + line}[line != ""])
+		return worker.Failed("code", "%s: its process has ended without a message: %s%s", file, state, map[bool]string{true: ": " + line}[line != ""])
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
 // checksAtOnce is how many scripts are compiled at once for waiting callers.
@@ -126,7 +127,7 @@ func (a *attempt) relayQuestion(q *wire.Ask) error {
 	if reader == nil {
 		var err error
 		if reader, err = startProcess(a.e.o.Program, a.e.limits(), child.Args(a.e.limits())); err != nil {
-			return failed("code", "the process that reads pages cannot be started: %v", err)
+			return worker.Failed("code", "the process that reads pages cannot be started: %v", err)
 		}
 		a.reader.Store(reader)
 		if why := a.process.stopped(); why != "" {

@@ -3,6 +3,7 @@
 package scriptengine
 
 import (
+	"errors"
 	"os/exec"
 	"strings"
 	"sync"
@@ -37,8 +38,8 @@ func (r *rig) python(body string, change ...func(*download.Setting)) (worker.Pag
 	if err == nil {
 		return page, nil
 	}
-	failure, ok := err.(*worker.Failure)
-	if !ok {
+	failure := (*worker.Failure)(nil)
+	if !errors.As(err, &failure) {
 		r.t.Fatalf("%v is no *worker.Failure", err)
 	}
 	return page, failure

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -80,3 +82,28 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string { return f.Reason }
+
+// UnableFor is the pause before a task is retried if an engine lacks what it needs on this machine.
+const UnableFor = time.Hour
+
+// Failed returns a failure of an attempt. The word names its kind.
+func Failed(word, format string, args ...any) *Failure {
+	return &Failure{Reason: word + ": " + fmt.Sprintf(format, args...)}
+}
+
+// Ability says why an engine cannot work on this machine. It is safe for concurrent use; the zero value is able.
+type Ability struct{ lack atomic.Pointer[error] }
+
+// Unable returns what was found last; nil: the engine can work.
+func (a *Ability) Unable() error {
+	if lack := a.lack.Load(); lack != nil {
+		return *lack
+	}
+	return nil
+}
+
+// Found keeps what a look at the machine has found, and returns it.
+func (a *Ability) Found(err error) error {
+	a.lack.Store(&err)
+	return err
+}
