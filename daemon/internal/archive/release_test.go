@@ -57,7 +57,7 @@ func TestOwnLeaseIsNotWaitedFor(t *testing.T) {
 // does not wait for a lease.
 func TestWritebackAfterALostAnswer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, mongotest.Start(t))
+	r := newRig(t, mongotest.Shared(t).URI())
 	addr, params, _ := strings.Cut(strings.TrimPrefix(r.opt.URI, "mongodb://"), "/")
 	link := testserver.NewCutter(t, addr)
 	var at string

@@ -40,7 +40,7 @@ func onServers(t *testing.T, f func(t *testing.T, r *rig)) {
 // tests ran at once.
 func onServersAlone(t *testing.T, f func(t *testing.T, r *rig)) {
 	t.Helper()
-	t.Run("ferretdb", func(t *testing.T) { f(t, newRig(t, mongotest.Start(t))) })
+	t.Run("ferretdb", func(t *testing.T) { f(t, newRig(t, mongotest.Shared(t).URI())) })
 	if uri := os.Getenv(mongotest.EnvURI); uri != "" {
 		t.Run("given", func(t *testing.T) { f(t, newRig(t, uri)) })
 	}

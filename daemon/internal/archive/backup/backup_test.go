@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
@@ -28,6 +29,7 @@ type rig struct {
 	t        *testing.T
 	registry *prometheus.Registry
 	uri      string
+	name     string // of the database
 
 	mu   sync.Mutex
 	step func(string) error
@@ -40,8 +42,8 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, registry: prometheus.NewRegistry(), uri: mongotest.Start(t)}
-	link := NewLink(archive.Options{URI: r.uri, Keep: 3, Timeout: time.Minute, Log: log, Fault: func(label string) error {
+	r := &rig{t: t, registry: prometheus.NewRegistry(), uri: mongotest.Shared(t).URI(), name: "urifilter_" + bson.NewObjectID().Hex()}
+	link := NewLink(archive.Options{URI: r.uri, Database: r.name, Keep: 3, Timeout: time.Minute, Log: log, Fault: func(label string) error {
 		r.mu.Lock()
 		step := r.step
 		r.mu.Unlock()

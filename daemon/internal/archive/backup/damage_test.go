@@ -24,7 +24,7 @@ func (r *rig) database() *mongo.Database {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	return client.Database("urifilter")
+	return client.Database(r.name)
 }
 
 // countErrors counts the entries of the filter uri in the archive's error log.

@@ -19,7 +19,7 @@ const inline = 4096
 // start starts FerretDB in which each command is atomic; see mongotest.Turns.
 func start(t testing.TB) *mongotest.Turns {
 	t.Helper()
-	return mongotest.NewTurns(t, mongotest.New(t, mongotest.Options{}).Addr())
+	return mongotest.NewTurns(t, mongotest.Shared(t).Addr())
 }
 
 // newDatabase returns an unused database name.

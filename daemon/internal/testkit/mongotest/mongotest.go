@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,14 +57,52 @@ func Start(t testing.TB) string {
 // New starts a server. It is killed, and its data removed, when the test ends.
 func New(t testing.TB, opt Options) *Server {
 	t.Helper()
-	s := &Server{t: t, opt: opt, binary: build(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
+	s := start(t, opt, t.TempDir())
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// shared is the server of all tests of this process that run now and do not need one of their own.
+var shared struct {
+	mu     sync.Mutex // guards the fields below
+	server *Server
+	users  int
+}
+
+// Shared returns a server without users, which other tests use too: it must not be killed or restarted, and each test needs a
+// database of its own. It takes a tenth of the time of a server for each test, and ends with the last of its tests.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users == 0 {
+		dir, err := os.MkdirTemp("", "urifilter-ferretdb-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.server = start(t, Options{}, dir)
+	}
+	shared.users++
+	t.Cleanup(func() {
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		if shared.users--; shared.users == 0 {
+			shared.server.Kill()
+			_ = os.RemoveAll(shared.server.dir)
+		}
+	})
+	return shared.server
+}
+
+func start(t testing.TB, opt Options, dir string) *Server {
+	t.Helper()
+	s := &Server{t: t, opt: opt, binary: build(t), dir: dir, addr: "127.0.0.1:0"}
 	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if opt.ReplicaSet != "" {
 		s.addr = testserver.Free(t) // it tells clients the address that it was given
 	}
-	t.Cleanup(s.Kill)
 	s.Restart()
 	return s
 }
