@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pkg/sftp"
 
@@ -191,7 +192,7 @@ func (s *stage) sendSFTP(ctx context.Context) error {
 	if err := session.RequestSubsystem("sftp"); err != nil {
 		return s.sftpError(ctx, errors.Join(errNoSFTP, err))
 	}
-	client, err := sftp.NewClientPipe(out, in, sftp.UseConcurrentWrites(true))
+	client, err := sftp.NewClientPipe(out, in, sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(underWay(s.link.Reached)))
 	if err != nil {
 		return s.sftpError(ctx, errors.Join(errNoSFTP, err))
 	}
@@ -205,6 +206,13 @@ func (s *stage) sendSFTP(ctx context.Context) error {
 		return s.sftpError(ctx, err)
 	}
 	return nil
+}
+
+// underWay returns how many writes of 32 KiB are sent before the first is answered: what a line of 40 MB/s holds.
+// sshd copies all that waits for its file with each further write, so 64, the most, cost a near host four times the
+// processor time of 16 (2.1 s and 0.5 s for 100 MiB).
+func underWay(roundTrip time.Duration) int {
+	return min(16+int(roundTrip/time.Millisecond), 64)
 }
 
 // sftpError distinguishes a dead connection from a refusal.

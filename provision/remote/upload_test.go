@@ -273,3 +273,13 @@ func TestRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestUnderWay: a near host has few writes under way, a far one as many as fill the line.
+func TestUnderWay(t *testing.T) {
+	t.Parallel()
+	for rtt, want := range map[time.Duration]int{0: 16, 300 * time.Microsecond: 16, 20 * time.Millisecond: 36, 200 * time.Millisecond: 64, time.Hour: 64} {
+		if n := underWay(rtt); n != want {
+			t.Errorf("%s: %d writes, want %d", rtt, n, want)
+		}
+	}
+}

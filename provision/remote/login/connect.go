@@ -119,10 +119,12 @@ func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways)
 }
 
 func (d *Dialer) attempt(ctx context.Context, bastion *Link, t Target, how Ways) (*Link, error) {
+	began := time.Now()
 	conn, err := d.dialTCP(ctx, bastion, t)
 	if err != nil {
 		return nil, err
 	}
+	reached := time.Since(began)
 	l, err := d.handshake(ctx, conn, t, how)
 	if err != nil {
 		conn.Close()
@@ -131,6 +133,7 @@ func (d *Dialer) attempt(ctx context.Context, bastion *Link, t Target, how Ways)
 		}
 		return nil, err
 	}
+	l.Reached = reached
 	return l, nil
 }
 

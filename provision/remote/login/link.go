@@ -15,6 +15,9 @@ import (
 
 // link is an open, authenticated connection with keepalives.
 type Link struct {
+	// Reached is how long it took until TCP was connected: a round trip, however busy the host is.
+	Reached time.Duration
+
 	t      Target
 	client *ssh.Client
 	key    string // what let us in: a key's file, the agent's name of it; "" for a password
