@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // treeFormat must be incremented when a change below alters the contents of a tree.
@@ -146,6 +147,11 @@ type sources struct {
 }
 
 func aptSources(ctx context.Context, release string) (sources, error) {
+	aptMu.Lock()
+	defer aptMu.Unlock()
+	if known, ok := aptKnown[release]; ok {
+		return known, nil
+	}
 	osRelease, err := os.ReadFile("/etc/os-release")
 	if err != nil {
 		return sources{}, err
@@ -159,8 +165,16 @@ func aptSources(ctx context.Context, release string) (sources, error) {
 	if err != nil {
 		return sources{}, err
 	}
-	return sources{lines: sourceLines(targets, ownCodename(string(osRelease)), release), options: aptOptions(config)}, nil
+	from := sources{lines: sourceLines(targets, ownCodename(string(osRelease)), release), options: aptOptions(config)}
+	aptKnown[release] = from
+	return from, nil
 }
+
+// aptKnown has the sources by release, once they were asked for: apt takes seconds to say them, and each host needs them.
+var (
+	aptMu    sync.Mutex
+	aptKnown = map[string]sources{}
+)
 
 // ownCodename returns the release of Debian that the machine has, "" for another system.
 func ownCodename(osRelease string) string {
