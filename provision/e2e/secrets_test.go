@@ -19,7 +19,8 @@ type watcher struct {
 // watching prints each command line, and each environment that it may read, once.
 const watching = `$| = 1; $SIG{TERM} = sub { exit };
 while (1) {
-	for my $f (glob "/proc/[0-9]*/cmdline /proc/[0-9]*/environ") {
+	opendir my $proc, "/proc";
+	for my $f (map { ("/proc/$_/cmdline", "/proc/$_/environ") } grep /^[0-9]/, readdir $proc) {
 		open my $h, "<", $f or next; local $/; my $t = <$h>; next unless length $t;
 		$t =~ tr/\0\n/  /; print "$t\n" unless $seen{$t}++;
 	}
