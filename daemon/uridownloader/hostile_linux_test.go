@@ -142,7 +142,7 @@ func TestSystemHostileServers(t *testing.T) {
 	for k := range i {
 		want[fmt.Sprintf("%s/%d", good, k)] = ""
 	}
-	job := write(t, p.dir, "hostile.yaml", "name: hostile\nsetting: {delay: 0s, concurrency: 100, dispatch: 1000, timeout: 15s, max_bytes: 1MiB, max_download_times: 1}\n")
+	job := write(t, p.dir, "hostile.yaml", "name: hostile\nsetting: {delay: 0s, concurrency: 100, dispatch: 1000, timeout: 30s, max_bytes: 1MiB, max_download_times: 1}\n")
 	must("", "job", "add", job)
 	began := time.Now()
 	must(list.String(), "job", "uris", "hostile")
