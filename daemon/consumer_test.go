@@ -57,7 +57,7 @@ func TestConsumer(t *testing.T) {
 	cache := strings.TrimSpace(goCommand(t, "..", nil, "env", "GOMODCACHE"))
 	env := []string{
 		"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(filepath.Join(cache, "cache", "download")),
-		"GONOSUMDB=*", "GOFLAGS=-modcacherw", "GOWORK=off", "GOMODCACHE=" + t.TempDir(),
+		"GONOSUMDB=*", "GOFLAGS=-modcacherw " + os.Getenv("GOFLAGS"), "GOWORK=off", "GOMODCACHE=" + t.TempDir(),
 	}
 	for _, p := range packages {
 		if !strings.HasPrefix(p, module+"/client") {

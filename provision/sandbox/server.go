@@ -121,7 +121,7 @@ func (s *Sandbox) makeServer(ctx context.Context, cache string) (dir, binary str
 	if err := os.WriteFile(source, serverSource, 0o600); err != nil {
 		return "", "", err
 	}
-	if err := run(ctx, "env", "GOFLAGS=", "CGO_ENABLED=0", "go", "build", "-o", filepath.Join(work, "serve"), source); err != nil {
+	if err := run(ctx, "env", "GOFLAGS=", "CGO_ENABLED=0", "go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-o", filepath.Join(work, "serve"), source); err != nil {
 		return "", "", err
 	}
 	return dir, binary, os.Rename(filepath.Join(work, "serve"), binary)

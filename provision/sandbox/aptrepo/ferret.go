@@ -48,7 +48,7 @@ func buildFerret(ctx context.Context, cache string) (string, error) {
 		return "", fmt.Errorf("%s %s: checksum %s, want %s", module, version, got.Sum, sum)
 	}
 	// It is compiled as the main module, in a copy, with the file that its release
-	// process adds and without which it refuses to start.
+	// process adds and without which it refuses to start, and as the tests are compiled.
 	source := filepath.Join(work, "source")
 	if err := os.CopyFS(source, os.DirFS(got.Dir)); err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func buildFerret(ctx context.Context, cache string) (string, error) {
 		return "", err
 	}
 	built := filepath.Join(work, "ferretdb")
-	if _, err := output(ctx, source, goEnv(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb"); err != nil {
+	if _, err := output(ctx, source, goEnv(), "go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb"); err != nil {
 		return "", err
 	}
 	return binary, os.Rename(built, binary)

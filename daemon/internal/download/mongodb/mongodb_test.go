@@ -39,7 +39,7 @@ func open(t testing.TB, o Options) *Store {
 }
 
 func TestConformance(t *testing.T)       { conformance(t, 60, 20) }
-func TestSystemConformance(t *testing.T) { conformance(t, 300, 10) }
+func TestSystemConformance(t *testing.T) { conformance(t, 150, 10) }
 
 // conformance runs the suite on FerretDB, and on a server that the environment names.
 func conformance(t *testing.T, steps, part int) {

@@ -86,7 +86,8 @@ func waitLock(path string) (*disk.Lock, error) {
 }
 
 // buildTo compiles the module as the main one, in a copy: its program refuses to start
-// without the file version.txt, which the module does not have.
+// without the file version.txt, which the module does not have. It compiles as the tests of this module are
+// compiled, so that they share the standard library.
 func buildTo(binary, cache string) error {
 	source, err := download(cache)
 	if err != nil {
@@ -105,7 +106,7 @@ func buildTo(binary, cache string) error {
 		return err
 	}
 	built := filepath.Join(work, "ferretdb")
-	cmd := goCommand(filepath.Join(work, "src"), "build", "-trimpath", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb")
+	cmd := goCommand(filepath.Join(work, "src"), "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
