@@ -42,11 +42,6 @@ func (s *Store) noticed(err error) error {
 	return damage
 }
 
-// eachRow is [sqlitefile.EachRow], and notices damage.
-func (s *Store) eachRow(rows *sql.Rows, each func(*sql.Rows) error) error {
-	return s.noticed(sqlitefile.EachRow(rows, each))
-}
-
 // newest reads a row of each table.
 const newest = `SELECT (SELECT max(id) FROM jobs), (SELECT max(seq) FROM tasks), (SELECT max(task) FROM data), (SELECT max(seq) FROM logs),
 	(SELECT length(body) FROM bodies ORDER BY task DESC LIMIT 1), (SELECT count(*) FROM roles), (SELECT sum(n) FROM counts)`
@@ -56,11 +51,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if damage := s.damage.Load(); damage != nil {
 		return damage
 	}
-	rows, err := s.query(ctx, newest)
-	if err != nil {
-		return err
-	}
-	return s.eachRow(rows, func(*sql.Rows) error { return nil })
+	return s.each(ctx, func(*sql.Rows) error { return nil }, newest)
 }
 
 // quickCheck looks for damage, as far as it gets in the time of a start.

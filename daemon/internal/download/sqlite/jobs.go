@@ -135,35 +135,17 @@ func scanJob(rows *sql.Rows) (download.Job, error) {
 	return j, json.Unmarshal(setting, &j.Setting)
 }
 
-// collectJobs returns a function for eachRow that appends to jobs.
-func collectJobs(jobs *[]download.Job) func(*sql.Rows) error {
-	return func(rows *sql.Rows) error {
-		j, err := scanJob(rows)
-		*jobs = append(*jobs, j)
+func (t *tx) findJob(name string) (j download.Job, found bool, err error) {
+	err = t.w.each(func(rows *sql.Rows) error {
+		found = true
+		j, err = scanJob(rows)
 		return err
-	}
-}
-
-func (t *tx) findJob(name string) (_ download.Job, found bool, err error) {
-	var jobs []download.Job
-	if err := t.w.each(collectJobs(&jobs), jobColumns+"v.version = j.version AND j.name = ?", name); err != nil || len(jobs) == 0 {
-		return download.Job{}, false, err
-	}
-	return jobs[0], true, nil
-}
-
-func (s *Store) readJobs(ctx context.Context, where string, args ...any) ([]download.Job, error) {
-	var jobs []download.Job
-	rows, err := s.query(ctx, jobColumns+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	err = s.eachRow(rows, collectJobs(&jobs))
-	return jobs, err
+	}, jobColumns+"v.version = j.version AND j.name = ?", name)
+	return j, found && err == nil, err
 }
 
 func (s *Store) oneJob(ctx context.Context, where string, args ...any) (download.Job, error) {
-	jobs, err := s.readJobs(ctx, where, args...)
+	jobs, err := collect(ctx, s, scanJob, jobColumns+where, args...)
 	if err != nil {
 		return download.Job{}, err
 	}
@@ -185,18 +167,14 @@ func (s *Store) JobVersion(ctx context.Context, id int64, version int) (download
 
 // ListJobs implements download.Jobs.
 func (s *Store) ListJobs(ctx context.Context) ([]download.Job, error) {
-	return s.readJobs(ctx, "v.version = j.version ORDER BY j.name")
+	return collect(ctx, s, scanJob, jobColumns+"v.version = j.version ORDER BY j.name")
 }
 
 // Counts implements download.Jobs.
 func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, error) {
-	rows, err := s.query(ctx, "SELECT c.state, c.n FROM jobs j LEFT JOIN counts c ON c.job = j.id WHERE j.id = ? AND j.dropped = 0", job)
-	if err != nil {
-		return nil, err
-	}
 	counts := map[download.State]int{}
 	found := false
-	err = s.eachRow(rows, func(rows *sql.Rows) error {
+	err := s.each(ctx, func(rows *sql.Rows) error {
 		var state, n sql.NullInt64
 		found = true
 		if err := rows.Scan(&state, &n); err != nil || !state.Valid {
@@ -204,7 +182,7 @@ func (s *Store) Counts(ctx context.Context, job int64) (map[download.State]int, 
 		}
 		counts[states[state.Int64]] = int(n.Int64)
 		return nil
-	})
+	}, "SELECT c.state, c.n FROM jobs j LEFT JOIN counts c ON c.job = j.id WHERE j.id = ? AND j.dropped = 0", job)
 	if err != nil {
 		return nil, err
 	}
@@ -229,20 +207,12 @@ func (s *Store) KeepRefusal(ctx context.Context, r download.Refusal) error {
 
 // Refusals implements download.Jobs.
 func (s *Store) Refusals(ctx context.Context, limit int) ([]download.Refusal, error) {
-	rows, err := s.query(ctx, "SELECT name, text, added FROM refusals ORDER BY seq DESC LIMIT ?", max(limit, 0))
-	if err != nil {
-		return nil, err
-	}
-	var all []download.Refusal
-	err = s.eachRow(rows, func(rows *sql.Rows) error {
-		var r download.Refusal
+	return collect(ctx, s, func(rows *sql.Rows) (r download.Refusal, err error) {
 		var added int64
-		err := rows.Scan(&r.Name, &r.Text, &added)
+		err = rows.Scan(&r.Name, &r.Text, &added)
 		r.Added = timeOf(added)
-		all = append(all, r)
-		return err
-	})
-	return all, err
+		return r, err
+	}, "SELECT name, text, added FROM refusals ORDER BY seq DESC LIMIT ?", max(limit, 0))
 }
 
 // The states as they are stored.

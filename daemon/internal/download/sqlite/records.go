@@ -49,15 +49,7 @@ var listOf = map[download.State]string{download.Ready: listReady, download.Runni
 
 // list reads one page: the query's last argument is most.
 func list[T any](ctx context.Context, s *Store, most int, scan func(*sql.Rows) (T, error), text string, args ...any) (all []T, more bool, err error) {
-	rows, err := s.query(ctx, text, append(args, most)...)
-	if err != nil {
-		return nil, false, err
-	}
-	err = s.eachRow(rows, func(rows *sql.Rows) error {
-		one, err := scan(rows)
-		all = append(all, one)
-		return err
-	})
+	all, err = collect(ctx, s, scan, text, append(args, most)...)
 	return all, len(all) == most, err
 }
 

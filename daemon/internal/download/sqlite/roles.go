@@ -46,18 +46,14 @@ func (s *Store) LetGo(ctx context.Context, owner string, names []string) error {
 
 // Holders implements download.Roles.
 func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, error) {
-	rows, err := s.query(ctx, "SELECT name, owner FROM roles WHERE name >= ? AND until > ?", prefix, s.now())
-	if err != nil {
-		return nil, err
-	}
 	holders := map[string]string{}
-	err = s.eachRow(rows, func(rows *sql.Rows) error {
+	err := s.each(ctx, func(rows *sql.Rows) error {
 		var name, owner string
 		if err := rows.Scan(&name, &owner); err != nil || !strings.HasPrefix(name, prefix) {
 			return err
 		}
 		holders[name] = owner
 		return nil
-	})
+	}, "SELECT name, owner FROM roles WHERE name >= ? AND until > ?", prefix, s.now())
 	return holders, err
 }

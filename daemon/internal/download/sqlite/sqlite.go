@@ -141,23 +141,37 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// query runs a read statement. It is prepared once and kept, so there must be few different texts.
-func (s *Store) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+// each calls scan for every row that a statement reads, and notices damage. The statement is prepared
+// once and kept, so there must be few different texts.
+func (s *Store) each(ctx context.Context, scan func(*sql.Rows) error, text string, args ...any) error {
 	known, ok := s.reading.Load(text)
 	if !ok {
 		prepared, err := s.read.PrepareContext(ctx, text)
 		if err != nil {
-			return nil, s.noticed(err)
+			return s.noticed(err)
 		}
 		var first bool
 		if known, first = s.reading.LoadOrStore(text, prepared); first { // another goroutine was faster
 			if err := prepared.Close(); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	rows, err := known.(*sql.Stmt).QueryContext(ctx, args...)
-	return rows, s.noticed(err)
+	if err != nil {
+		return s.noticed(err)
+	}
+	return s.noticed(sqlitefile.EachRow(rows, scan))
+}
+
+// collect returns what scan makes of every row that a statement reads.
+func collect[T any](ctx context.Context, s *Store, scan func(*sql.Rows) (T, error), text string, args ...any) (all []T, err error) {
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		one, err := scan(rows)
+		all = append(all, one)
+		return err
+	}, text, args...)
+	return all, err
 }
 
 // Now is the clock of Options.
