@@ -214,6 +214,23 @@ func InPages[T any](limit, page int, read func(most int) (some []T, more bool, e
 	return nil
 }
 
+// InParts is for stores: it calls do with parts of at most that many items, with an empty one if there are
+// none, and adds up what do returns, up to the first error.
+func InParts[T any](items []T, most int, do func(some []T) (int, error)) (int, error) {
+	sum := 0
+	for {
+		some := items[:min(most, len(items))]
+		items = items[len(some):]
+		n, err := do(some)
+		if err != nil {
+			return sum, err
+		}
+		if sum += n; len(items) == 0 {
+			return sum, nil
+		}
+	}
+}
+
 // UntilDone is for stores: it returns r, but reads fail once ctx has ended.
 func UntilDone(ctx context.Context, r io.Reader) io.Reader { return &untilDone{ctx, r} }
 

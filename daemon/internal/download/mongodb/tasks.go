@@ -38,24 +38,16 @@ func find[T any](ctx context.Context, c *mongo.Collection, which bson.D, opt ...
 // AddTasks implements download.Tasks. If the server has not answered, tasks that it may have
 // stored are not counted.
 func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error) {
-	added := 0
-	for first := true; first || len(tasks) > 0; first = false {
-		some := tasks[:min(together, len(tasks))]
-		tasks = tasks[len(some):]
-		fresh := 0
-		err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
+	return download.InParts(tasks, together, func(some []download.NewTask) (fresh int, err error) {
+		err = s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
 			if _, err := s.live(ctx, job); err != nil || len(some) == 0 {
 				return err
 			}
 			fresh, err = s.insertTasks(ctx, job, some)
 			return err
 		})
-		if err != nil {
-			return added, err
-		}
-		added += fresh
-	}
-	return added, nil
+		return fresh, err
+	})
 }
 
 // insertTasks stores tasks that do not exist yet, and returns how many they are.

@@ -269,12 +269,8 @@ const retryTask = `UPDATE OR ROLLBACK tasks SET state = 0, not_before = ?, attem
 
 // Retry implements download.Tasks.
 func (s *Store) Retry(ctx context.Context, job int64, ids []string) (int, error) {
-	retried := 0
-	for first := true; first || len(ids) > 0; first = false {
-		some := ids[:min(addTogether, len(ids))]
-		ids = ids[len(some):]
-		n := 0
-		err := s.write(ctx, 1+len(some), func(t *tx) error {
+	return download.InParts(ids, addTogether, func(some []string) (n int, err error) {
+		err = s.write(ctx, 1+len(some), func(t *tx) error {
 			n = 0
 			if _, err := t.live(job); err != nil {
 				return err
@@ -296,10 +292,6 @@ func (s *Store) Retry(ctx context.Context, job int64, ids []string) (int, error)
 			}
 			return t.w.exec("UPDATE jobs SET reported = 0 WHERE id = ?", job)
 		})
-		if err != nil {
-			return retried, err
-		}
-		retried += n
-	}
-	return retried, nil
+		return n, err
+	})
 }

@@ -87,16 +87,12 @@ const addTogether = 1000
 
 // AddTasks implements download.Tasks.
 func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTask) (int, error) {
-	added := 0
-	for first := true; first || len(tasks) > 0; first = false {
-		some := tasks[:min(addTogether, len(tasks))]
-		tasks = tasks[len(some):]
+	return download.InParts(tasks, addTogether, func(some []download.NewTask) (fresh int, err error) {
 		ids, queues := make([][]byte, len(some)), make([]int, len(some))
 		for i, task := range some {
 			ids[i], queues[i] = idBytes(download.TaskID(job, task.URI)), download.QueueOf(task.URI)
 		}
-		var fresh int
-		err := s.write(ctx, 1+len(some), func(t *tx) error {
+		err = s.write(ctx, 1+len(some), func(t *tx) error {
 			if _, err := t.live(job); err != nil {
 				return err
 			}
@@ -111,12 +107,8 @@ func (s *Store) AddTasks(ctx context.Context, job int64, tasks []download.NewTas
 			t.counts[countKey{job, waiting}] += fresh
 			return nil
 		})
-		if err != nil {
-			return added, err
-		}
-		added += fresh
-	}
-	return added, nil
+		return fresh, err
+	})
 }
 
 // inOrder is the order in which tasks are handed out and leased. Within one statement, seq follows
@@ -185,9 +177,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 // Renew implements download.Tasks.
 func (s *Store) Renew(ctx context.Context, owner string, leases []download.Lease, ttl time.Duration) ([]string, error) {
 	var lost []string
-	for len(leases) > 0 {
-		some := leases[:min(addTogether, len(leases))]
-		leases = leases[len(some):]
+	for some := range slices.Chunk(leases, addTogether) {
 		var missed []string
 		err := s.write(ctx, len(some), func(t *tx) error {
 			missed = nil
