@@ -68,16 +68,8 @@ func (s *Store) KeepRefusal(ctx context.Context, r download.Refusal) error {
 		if err != nil && (!unsure || !mongo.IsDuplicateKeyError(err)) {
 			return err
 		}
-		old, err := find[refusalDoc](ctx, s.refusals, bson.D{}, options.Find().SetSort(doc("added", -1, "_id", -1)).
-			SetSkip(download.MaxRefusals).SetLimit(together).SetProjection(doc("_id", 1)))
-		if err != nil || len(old) == 0 {
-			return err
-		}
-		var ids []bson.ObjectID
-		for _, o := range old {
-			ids = append(ids, o.ID)
-		}
-		_, err = s.refusals.DeleteMany(ctx, doc("_id", among(ids)))
+		old := options.Find().SetSort(doc("added", -1, "_id", -1)).SetSkip(download.MaxRefusals)
+		_, err = removeSome(ctx, s.refusals, bson.D{}, old, removeFrom(s.refusals))
 		return err
 	})
 }

@@ -101,11 +101,7 @@ func (s *Store) Close() error {
 
 // Now is the clock of the server that takes writes. The server is asked at most once a second.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	var now moment
-	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {
-		now, err = s.clock.now(ctx)
-		return err
-	})
+	_, now, err := s.mark(ctx)
 	return now.least, err
 }
 

@@ -47,30 +47,16 @@ func (s *Store) purgeAll(ctx context.Context, now moment) error {
 func (s *Store) purge(ctx context.Context, d jobDoc) error {
 	parts := []func(context.Context) (int, error){
 		func(ctx context.Context) (int, error) { // chunks that have no file yet, too
-			logs, err := find[logDoc](ctx, s.logs, doc("job", d.ID), options.Find().SetLimit(together).SetProjection(doc("_id", 1)))
-			if err != nil || len(logs) == 0 {
-				return 0, err
-			}
-			marks := make([]bson.ObjectID, len(logs))
-			for i, l := range logs {
-				marks[i] = l.ID
-			}
-			return len(logs), s.removeMarks(ctx, marks)
+			return removeSome(ctx, s.logs, doc("job", d.ID), options.Find(), s.removeMarks)
 		},
 		func(ctx context.Context) (int, error) { // files whose log has expired
-			files, err := find[fileDoc](ctx, s.files, doc("metadata.job", d.ID), options.Find().SetLimit(together).SetProjection(doc("_id", 1)))
-			if err != nil || len(files) == 0 {
-				return 0, err
-			}
-			ids := make([]string, len(files))
-			for i, f := range files {
-				ids[i] = f.ID
-			}
-			return len(files), s.removeFiles(ctx, ids)
+			return removeSome(ctx, s.files, doc("metadata.job", d.ID), options.Find(), s.removeFiles)
 		},
-		func(ctx context.Context) (int, error) { return removeSome[bson.ObjectID](ctx, s.data, d.ID) },
-		func(ctx context.Context) (int, error) { return removeSome[string](ctx, s.tasks, d.ID) },
-		func(ctx context.Context) (int, error) { return removeSome[bson.ObjectID](ctx, s.settings, d.ID) },
+	}
+	for _, c := range []*mongo.Collection{s.data, s.tasks, s.settings} {
+		parts = append(parts, func(ctx context.Context) (int, error) {
+			return removeSome(ctx, c, doc("job", d.ID), options.Find(), removeFrom(c))
+		})
 	}
 	for _, part := range parts {
 		for more := true; more; {
@@ -87,11 +73,11 @@ func (s *Store) purge(ctx context.Context, d jobDoc) error {
 	return nil
 }
 
-// removeSome removes documents of a job, and returns how many it has found.
-func removeSome[ID any](ctx context.Context, c *mongo.Collection, job int64) (int, error) {
+// removeSome passes the ids of some of the documents that a query finds to remove, and returns how many they are.
+func removeSome[ID any](ctx context.Context, c *mongo.Collection, which bson.D, opt *options.FindOptionsBuilder, remove func(context.Context, []ID) error) (int, error) {
 	found, err := find[struct {
 		ID ID `bson:"_id"`
-	}](ctx, c, doc("job", job), options.Find().SetLimit(together).SetProjection(doc("_id", 1)))
+	}](ctx, c, which, opt.SetLimit(together).SetProjection(doc("_id", 1)))
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
@@ -99,6 +85,13 @@ func removeSome[ID any](ctx context.Context, c *mongo.Collection, job int64) (in
 	for i, d := range found {
 		ids[i] = d.ID
 	}
-	_, err = c.DeleteMany(ctx, doc("_id", among(ids)))
-	return len(found), err
+	return len(found), remove(ctx, ids)
+}
+
+// removeFrom removes documents of a collection by their ids.
+func removeFrom(c *mongo.Collection) func(context.Context, []any) error {
+	return func(ctx context.Context, ids []any) error {
+		_, err := c.DeleteMany(ctx, doc("_id", among(ids)))
+		return err
+	}
 }

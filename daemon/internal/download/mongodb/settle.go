@@ -77,6 +77,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 	return s.settled(ctx, mark, err)
 }
 
+// mark returns a new mark, and its time.
 func (s *Store) mark(ctx context.Context) (bson.ObjectID, moment, error) {
 	var now moment
 	err := s.retry(ctx, func(ctx context.Context, _ bool) (err error) {

@@ -2,6 +2,7 @@ package mongodb
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,10 +64,7 @@ func (s *Store) sweepRunning(ctx context.Context, now moment, swept *download.Sw
 			if err != nil {
 				return err
 			}
-			var ids []int64
-			for id := range jobs {
-				ids = append(ids, id)
-			}
+			ids := slices.Collect(maps.Keys(jobs))
 			found, err = find[taskDoc](ctx, s.tasks, doc("state", string(download.Running), "until", doc("$lte", now.least), "job", among(ids)),
 				options.Find().SetLimit(page))
 			return err
@@ -163,9 +161,7 @@ func (s *Store) sweepMarks(ctx context.Context, now moment) error {
 		return err
 	}
 	end := bson.NewObjectIDFromTimestamp(now.least.Add(-grace))
-	for i := 4; i < len(end); i++ { // the first mark of its second
-		end[i] = 0
-	}
+	clear(end[4:]) // the first mark of its second
 	for {
 		var logs []logDoc
 		var tasks []taskDoc
