@@ -87,17 +87,18 @@ func (s *Store) ChangeJob(ctx context.Context, j download.Job) (download.Job, er
 
 // SwitchJob implements download.Jobs.
 func (s *Store) SwitchJob(ctx context.Context, name string, on bool) error {
-	return s.write(ctx, 1, func(t *tx) error {
-		n, err := t.w.execCount("UPDATE jobs SET is_on = ? WHERE name = ? AND dropped = 0", on, name)
-		t.w.jobs = nil
-		return errors.Join(err, ifTrue(err == nil && n == 0, download.ErrNoJob))
-	})
+	return s.updateJob(ctx, "UPDATE jobs SET is_on = ? WHERE name = ? AND dropped = 0", on, name)
 }
 
 // MarkReported implements download.Jobs.
 func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
+	return s.updateJob(ctx, "UPDATE jobs SET reported = ? WHERE id = ? AND dropped = 0", tasks, job)
+}
+
+// updateJob runs an update of a job that was not dropped: ErrNoJob.
+func (s *Store) updateJob(ctx context.Context, query string, args ...any) error {
 	return s.write(ctx, 1, func(t *tx) error {
-		n, err := t.w.execCount("UPDATE jobs SET reported = ? WHERE id = ? AND dropped = 0", tasks, job)
+		n, err := t.w.execCount(query, args...)
 		t.w.jobs = nil
 		return errors.Join(err, ifTrue(err == nil && n == 0, download.ErrNoJob))
 	})
@@ -106,12 +107,7 @@ func (s *Store) MarkReported(ctx context.Context, job int64, tasks int) error {
 // DropJob implements download.Jobs. If ctx ends while it removes what belongs to the job, the
 // job is gone, and Sweep removes the rest.
 func (s *Store) DropJob(ctx context.Context, name string) error {
-	err := s.write(ctx, 1, func(t *tx) error {
-		n, err := t.w.execCount("UPDATE jobs SET dropped = 1 WHERE name = ? AND dropped = 0", name)
-		t.w.jobs = nil
-		return errors.Join(err, ifTrue(err == nil && n == 0, download.ErrNoJob))
-	})
-	if err != nil {
+	if err := s.updateJob(ctx, "UPDATE jobs SET dropped = 1 WHERE name = ? AND dropped = 0", name); err != nil {
 		return err
 	}
 	if err := s.purge(ctx); err != nil && ctx.Err() == nil {
