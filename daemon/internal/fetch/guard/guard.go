@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -30,10 +31,6 @@ type Options struct {
 	// Proxies tells whether the operator allows a proxy, which jobs call host, at an address that
 	// the other options refuse; nil: none. Metadata services stay refused.
 	Proxies func(host string, at netip.AddrPort) bool
-	// Refuse are addresses that are refused in addition to the built-in ones.
-	Refuse []netip.Prefix
-	// Ports are the only allowed ports; empty: all but BadPorts.
-	Ports []uint16
 	// AnyPort allows all ports, BadPorts as well.
 	AnyPort bool
 	// Own returns the addresses of this machine, which are refused even if they are public;
@@ -56,13 +53,12 @@ func (r *Refused) Error() string {
 
 // Guard decides. Its methods may be called by several goroutines.
 type Guard struct {
-	private      bool
-	allow, extra []netip.Prefix
-	proxies      func(string, netip.AddrPort) bool
-	anyPort      bool
-	ports        map[uint16]bool // nil: all but BadPorts
-	own          func() ([]netip.Addr, error)
-	now          func() time.Time
+	private bool
+	allow   []netip.Prefix
+	proxies func(string, netip.AddrPort) bool
+	anyPort bool
+	own     func() ([]netip.Addr, error)
+	now     func() time.Time
 
 	mu       sync.Mutex // guards the fields below
 	mine     map[netip.Addr]bool
@@ -71,13 +67,7 @@ type Guard struct {
 
 // New makes a Guard.
 func New(o Options) *Guard {
-	g := &Guard{private: o.AllowPrivate, allow: o.Allow, extra: o.Refuse, proxies: o.Proxies, anyPort: o.AnyPort, own: o.Own, now: o.Now}
-	if len(o.Ports) > 0 {
-		g.ports = map[uint16]bool{}
-		for _, p := range o.Ports {
-			g.ports[p] = true
-		}
-	}
+	g := &Guard{private: o.AllowPrivate, allow: o.Allow, proxies: o.Proxies, anyPort: o.AnyPort, own: o.Own, now: o.Now}
 	if g.own == nil {
 		g.own = interfaces
 	}
@@ -98,11 +88,8 @@ func (g *Guard) Address(addr netip.Addr) error {
 	}
 	shown := addr.String()
 	addr = plain(addr)
-	if within(g.allow, addr) {
+	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
-	}
-	if within(g.extra, addr) {
-		return &Refused{shown, false, "an address that the settings refuse"}
 	}
 	if why, _ := kind(addr); why != "" && !g.private {
 		return &Refused{shown, false, why}
@@ -128,11 +115,8 @@ func never(addr netip.Addr) error {
 
 // Port returns a *Refused for a port that may not be connected to.
 func (g *Guard) Port(port uint16) error {
-	switch shown := "port " + strconv.Itoa(int(port)); {
-	case g.ports != nil && !g.ports[port]:
-		return &Refused{shown, true, "none of those that the settings allow"}
-	case g.ports == nil && !g.anyPort && bad[port]:
-		return &Refused{shown, true, "a port of another protocol"}
+	if !g.anyPort && bad[port] {
+		return &Refused{"port " + strconv.Itoa(int(port)), true, "a port of another protocol"}
 	}
 	return nil
 }
@@ -223,13 +207,4 @@ func plain(addr netip.Addr) netip.Addr {
 		return netip.AddrFrom4([4]byte(b[12:]))
 	}
 	return addr
-}
-
-func within(prefixes []netip.Prefix, addr netip.Addr) bool {
-	for _, p := range prefixes {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
 }
