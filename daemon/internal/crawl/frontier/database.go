@@ -127,16 +127,12 @@ func (f *Frontier) SetSetting(ctx context.Context, setting []byte) error {
 
 // SeedRedirects calls each with the seeds that redirected to a page of the crawl, and with where to.
 func (f *Frontier) SeedRedirects(ctx context.Context, each func(seed, to string)) error {
-	rows, err := f.read.QueryContext(ctx, "SELECT s.uri, t.uri FROM uris t JOIN uris s ON s.id = t.referrer WHERE t.depth = 0 AND s.depth = 0 AND s.referrer = 0 ORDER BY t.id")
-	if err != nil {
-		return err
-	}
-	return sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+	return sqlitefile.Each(ctx, f.read, func(rows *sql.Rows) error {
 		var seed, to string
 		err := rows.Scan(&seed, &to)
 		each(seed, to)
 		return err
-	})
+	}, "SELECT s.uri, t.uri FROM uris t JOIN uris s ON s.id = t.referrer WHERE t.depth = 0 AND s.depth = 0 AND s.referrer = 0 ORDER BY t.id")
 }
 
 // HasFile reports whether a stored page has that file.

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -204,19 +205,11 @@ func (f *Frontier) Counts() Counts {
 
 func (f *Frontier) countsLocked() Counts {
 	c := f.state.Counts
-	c.Reasons, c.Skipped = copied(c.Reasons), copied(c.Skipped)
+	c.Reasons, c.Skipped = maps.Clone(c.Reasons), maps.Clone(c.Skipped)
 	if !f.began.IsZero() {
 		c.Seconds = f.before + f.opt.Now().Sub(f.began).Seconds()
 	}
 	return c
-}
-
-func copied(m map[string]int64) map[string]int64 {
-	out := make(map[string]int64, len(m))
-	for key, n := range m {
-		out[key] = n
-	}
-	return out
 }
 
 // Close waits for running commits. URIs of unsettled leases are still queued.
@@ -269,17 +262,13 @@ type Entry struct {
 	host     *host
 }
 
-// before is the order in which URIs are fetched: by depth, then those that failed last, then as
+// compare is the order in which URIs are fetched: by depth, then those that failed last, then as
 // they were found.
-func (e *Entry) before(o *Entry) bool {
-	switch {
-	case e.Depth != o.Depth:
-		return e.Depth < o.Depth
-	case e.Attempts != o.Attempts:
-		return e.Attempts < o.Attempts
-	}
-	return e.ID < o.ID
+func (e *Entry) compare(o *Entry) int {
+	return cmp.Or(cmp.Compare(e.Depth, o.Depth), cmp.Compare(e.Attempts, o.Attempts), cmp.Compare(e.ID, o.ID))
 }
+
+func (e *Entry) before(o *Entry) bool { return e.compare(o) < 0 }
 
 // entryHeap is ordered by fetching order, or by time.
 type entryHeap struct {
@@ -329,11 +318,7 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.hosts)
-	rows, err := f.read.QueryContext(ctx, "SELECT id, name, stored FROM hosts")
-	if err != nil {
-		return err
-	}
-	if err := sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+	if err := sqlitefile.Each(ctx, f.read, func(rows *sql.Rows) error {
 		var id, stored int64
 		var name string
 		if err := rows.Scan(&id, &name, &stored); err != nil {
@@ -342,13 +327,10 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 		h := f.hostNamed(name)
 		h.id, h.stored = id, stored
 		return nil
-	}); err != nil {
+	}, "SELECT id, name, stored FROM hosts"); err != nil {
 		return err
 	}
-	if rows, err = f.read.QueryContext(ctx, entryQuery+" WHERE u.state = 1"); err != nil {
-		return err
-	}
-	if err := f.scanEntries(rows, func(e *Entry, _ int) { f.retry(e) }); err != nil {
+	if err := f.eachEntry(ctx, func(e *Entry, _ int) { f.retry(e) }, "u.state = 1"); err != nil {
 		return err
 	}
 	heap.Init(&f.retries)
@@ -373,13 +355,9 @@ func (f *Frontier) rememberAll(ctx context.Context) error {
 		return nil
 	}
 	for {
-		rows, err := f.read.QueryContext(ctx, "SELECT id, uri, state FROM uris WHERE id > ? ORDER BY id LIMIT ?", f.state.Remembered, rememberTogether)
-		if err != nil {
-			return err
-		}
 		var uris []string
 		last := int64(0)
-		if err := sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+		if err := sqlitefile.Each(ctx, f.read, func(rows *sql.Rows) error {
 			var uri string
 			var state int
 			if err := rows.Scan(&last, &uri, &state); err != nil {
@@ -389,7 +367,7 @@ func (f *Frontier) rememberAll(ctx context.Context) error {
 				uris = append(uris, uri)
 			}
 			return nil
-		}); err != nil {
+		}, "SELECT id, uri, state FROM uris WHERE id > ? ORDER BY id LIMIT ?", f.state.Remembered, rememberTogether); err != nil {
 			return err
 		}
 		if last == 0 {

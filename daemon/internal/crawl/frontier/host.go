@@ -108,14 +108,8 @@ func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
 func (f *Frontier) refill(h *host) error {
 	limit := buffered + len(f.inflight) + len(f.claimed)
 	h.buf, h.complete = h.buf[:0], true
-	rows, err := f.read.QueryContext(context.Background(), `SELECT u.id, u.key, u.uri, u.depth, coalesce(r.uri, '')
-		FROM uris u LEFT JOIN uris r ON r.id = u.referrer
-		WHERE u.host = ? AND u.state = 0 ORDER BY u.depth, u.id LIMIT ?`, h.id, limit)
-	if err != nil {
-		return err
-	}
 	n := 0
-	err = sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+	err := sqlitefile.Each(context.Background(), f.read, func(rows *sql.Rows) error {
 		e := &Entry{Host: h.name, host: h}
 		var key []byte
 		if err := rows.Scan(&e.ID, &key, &e.URI, &e.Depth, &e.Referrer); err != nil {
@@ -127,7 +121,9 @@ func (f *Frontier) refill(h *host) error {
 		}
 		h.buf = append(h.buf, e)
 		return nil
-	})
+	}, `SELECT u.id, u.key, u.uri, u.depth, coalesce(r.uri, '')
+		FROM uris u LEFT JOIN uris r ON r.id = u.referrer
+		WHERE u.host = ? AND u.state = 0 ORDER BY u.depth, u.id LIMIT ?`, h.id, limit)
 	h.complete = n < limit
 	return err
 }
@@ -136,15 +132,7 @@ func (f *Frontier) taken(key Key) bool { return f.inflight[key] != nil || f.clai
 
 // insert adds an entry that was committed as queued. mu is held.
 func (h *host) insert(e *Entry) {
-	at, there := slices.BinarySearchFunc(h.buf, e, func(a, b *Entry) int {
-		switch {
-		case a.before(b):
-			return -1
-		case b.before(a):
-			return 1
-		}
-		return 0
-	})
+	at, there := slices.BinarySearchFunc(h.buf, e, (*Entry).compare)
 	if there || at == len(h.buf) && !h.complete {
 		return // it will be read later
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
@@ -61,9 +62,7 @@ func (f *Frontier) Lease(ctx context.Context) (*Lease, error) {
 func pause(ctx context.Context, changed <-chan struct{}, d time.Duration) error {
 	var timer <-chan time.Time
 	if d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		timer = t.C
+		timer = time.After(d)
 	}
 	select {
 	case <-ctx.Done():
@@ -124,17 +123,8 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 
 // onlyAway reports whether nothing is left but URIs of hosts that cannot be had. mu is held.
 func (f *Frontier) onlyAway() bool {
-	for _, h := range f.waiting.all {
-		if !h.away {
-			return false
-		}
-	}
-	for _, e := range f.retries.all {
-		if !e.host.away {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.waiting.all, func(h *host) bool { return !h.away }) &&
+		!slices.ContainsFunc(f.retries.all, func(e *Entry) bool { return !e.host.away })
 }
 
 // comeDue moves entries that have waited long enough. mu is held.
@@ -154,15 +144,9 @@ func (f *Frontier) comeDue(now time.Time) {
 func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (bool, error) {
 	f.mu.Lock()
 	key := f.keyLocked(uri)
-	if key == l.Key {
+	if key == l.Key || slices.ContainsFunc(l.claims, func(c claim) bool { return c.key == key }) {
 		f.mu.Unlock()
 		return true, nil
-	}
-	for _, c := range l.claims {
-		if c.key == key {
-			f.mu.Unlock()
-			return true, nil
-		}
 	}
 	h := f.hostNamed(hostName)
 	if f.taken(key) || h != l.host && f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {
@@ -217,17 +201,14 @@ func (f *Frontier) endClaims(l *Lease) {
 
 // requeue makes a URI that was taken leasable, if it is still queued. mu is held.
 func (f *Frontier) requeue(key Key) {
-	rows, err := f.read.QueryContext(context.Background(), entryQuery+" WHERE u.key = ?", key[:])
-	if err == nil {
-		err = f.scanEntries(rows, func(e *Entry, state int) {
-			switch state {
-			case queued:
-				e.host.reread()
-			case waiting:
-				f.retry(e)
-			}
-		})
-	}
+	err := f.eachEntry(context.Background(), func(e *Entry, state int) {
+		switch state {
+		case queued:
+			e.host.reread()
+		case waiting:
+			f.retry(e)
+		}
+	}, "u.key = ?", key[:])
 	if err != nil {
 		f.fail(err)
 	}
@@ -247,11 +228,11 @@ func (f *Frontier) retry(e *Entry) {
 }
 
 const entryQuery = `SELECT u.id, u.key, u.uri, h.name, u.depth, coalesce(r.uri, ''), u.attempts, u.not_before, u.state
-	FROM uris u JOIN hosts h ON h.id = u.host LEFT JOIN uris r ON r.id = u.referrer`
+	FROM uris u JOIN hosts h ON h.id = u.host LEFT JOIN uris r ON r.id = u.referrer WHERE `
 
-// scanEntries reads entries with their states. mu is held.
-func (f *Frontier) scanEntries(rows *sql.Rows, each func(e *Entry, state int)) error {
-	return sqlitefile.EachRow(rows, func(rows *sql.Rows) error {
+// eachEntry reads entries with their states. mu is held.
+func (f *Frontier) eachEntry(ctx context.Context, each func(e *Entry, state int), where string, args ...any) error {
+	return sqlitefile.Each(ctx, f.read, func(rows *sql.Rows) error {
 		e := &Entry{}
 		var key []byte
 		var notBefore int64
@@ -265,7 +246,7 @@ func (f *Frontier) scanEntries(rows *sql.Rows, each func(e *Entry, state int)) e
 		}
 		each(e, state)
 		return nil
-	})
+	}, entryQuery+where, args...)
 }
 
 func (f *Frontier) keyLocked(uri string) Key {

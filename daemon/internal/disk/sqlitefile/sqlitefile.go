@@ -26,6 +26,15 @@ func Connect(path string, most int, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
+// Each calls scan for every row of a query.
+func Each(ctx context.Context, db *sql.DB, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	return EachRow(rows, scan)
+}
+
 // EachRow calls scan for every row, and closes rows.
 func EachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
 	for rows.Next() {
@@ -38,11 +47,7 @@ func EachRow(rows *sql.Rows, scan func(*sql.Rows) error) error {
 
 // Faults returns what a check, such as "PRAGMA integrity_check(100)", finds wrong.
 func Faults(ctx context.Context, db *sql.DB, check string) (faults []string, err error) {
-	rows, err := db.QueryContext(ctx, check)
-	if err != nil {
-		return nil, err
-	}
-	err = EachRow(rows, func(rows *sql.Rows) error {
+	err = Each(ctx, db, func(rows *sql.Rows) error {
 		var text string
 		if err := rows.Scan(&text); err != nil || text == "ok" {
 			return err
@@ -53,7 +58,7 @@ func Faults(ctx context.Context, db *sql.DB, check string) (faults []string, err
 			}
 		}
 		return nil
-	})
+	}, check)
 	return faults, err
 }
 
