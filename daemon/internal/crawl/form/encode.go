@@ -3,7 +3,6 @@ package form
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -106,7 +105,7 @@ func escape(b, text []byte) []byte {
 
 // multipart writes entries as multipart/form-data, and returns its Content-Type.
 func (c codec) multipart(all []entry) (contentType string, body []byte) {
-	boundary := newBoundary()
+	boundary := "----form" + rand.Text() // occurs in no text: 130 random bits
 	var b bytes.Buffer
 	quoted := strings.NewReplacer("\r", "%0D", "\n", "%0A", `"`, "%22")
 	for _, e := range all {
@@ -122,13 +121,6 @@ func (c codec) multipart(all []entry) (contentType string, body []byte) {
 	}
 	b.WriteString("--" + boundary + "--\r\n")
 	return multipart + "; boundary=" + boundary, b.Bytes()
-}
-
-// newBoundary makes a boundary that occurs in no text: 128 random bits.
-func newBoundary() string {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return "----form" + hex.EncodeToString(random[:])
 }
 
 func (c codec) plain(all []entry) []byte {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -200,12 +201,7 @@ func (p *parser) control(tag string, a attributes) error {
 }
 
 func (p *parser) inDisabled() bool {
-	for _, f := range p.fieldsets {
-		if f.disabled && !f.inLegend {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.fieldsets, func(f fieldset) bool { return f.disabled && !f.inLegend })
 }
 
 func (p *parser) startOption(a attributes) error {

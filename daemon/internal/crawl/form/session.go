@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/charset"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
@@ -101,12 +102,7 @@ func (s Session) hasCookie(at, name string) bool {
 	if err != nil {
 		return false
 	}
-	for _, c := range s.Jar.Cookies(u.URL(false)) {
-		if c.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Jar.Cookies(u.URL(false)), func(c *http.Cookie) bool { return c.Name == name })
 }
 
 // page is a page that was read.
