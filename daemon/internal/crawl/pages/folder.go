@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"mime"
 	"os"
 	"path/filepath"
@@ -119,18 +118,6 @@ func (f *Folder) Sync() error {
 		if err := f.fs.SyncDir("pages-syncdir", dir); err != nil {
 			return fmt.Errorf("folder of pages: %w", err)
 		}
-	}
-	return nil
-}
-
-// Remove removes a file that does not count. A missing file is no error.
-func (f *Folder) Remove(name string) error {
-	path, err := f.path(name)
-	if err != nil {
-		return err
-	}
-	if err := f.fs.Remove("pages-remove", path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("page %s: %w", name, err)
 	}
 	return nil
 }

@@ -52,15 +52,6 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%q was written, want an error", bad)
 		}
 	}
-	if err := f.Remove("h.example/x-01234567.html"); err != nil {
-		t.Error(err)
-	}
-	if err := f.Remove("h.example/x-01234567.html"); err != nil {
-		t.Errorf("a file that does not exist: %v, want no error", err)
-	}
-	if got := files(t, dir); got != nil {
-		t.Errorf("got %q, want nothing", got)
-	}
 }
 
 // TestFaults: whatever operation fails, no incomplete file has the name of a page.
