@@ -74,7 +74,6 @@ type Response struct {
 	Redirects   []Redirect    // that were followed
 	Remote      string        // address and port of the server, or of the proxy
 	Protocol    string        // HTTP/1.1 or HTTP/2.0
-	Spent       Spent         // with redirects
 	After       time.Duration // from Retry-After, 0 if there is none
 
 	odd *Error // what is wrong with a status below 400; nil: nothing
@@ -93,14 +92,6 @@ type Passed struct {
 	Header http.Header
 	Body   []byte // decompressed, nil if it has more than 16 KiB
 	Remote string // as of Response
-}
-
-// Spent is how long each part took. A kept connection has taken no time.
-type Spent struct {
-	DNS, Connect, TLS time.Duration
-	Wait              time.Duration // until the first byte of the answer
-	Body              time.Duration // from there to the end of the body
-	Whole             time.Duration
 }
 
 // Failure returns the error that a status means, nil if it means none: those of 400 or more, a redirect

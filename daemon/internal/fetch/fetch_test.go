@@ -59,8 +59,8 @@ func TestFetch(t *testing.T) {
 		answer.Remote != s.Listener.Addr().String() || len(answer.Redirects) != 1 || answer.Redirects[0] != (Redirect{301, s.URL + "/", answer.URI}) {
 		t.Errorf("got %+v", answer)
 	}
-	if answer.Spent.Whole <= 0 || answer.Spent.Connect <= 0 || answer.Spent.Wait <= 0 || answer.Failure() != nil {
-		t.Errorf("spent %+v, failure %v", answer.Spent, answer.Failure())
+	if answer.Failure() != nil {
+		t.Errorf("failure %v", answer.Failure())
 	}
 	_, text, e = get(t, f, Request{URI: strings.Replace(s.URL, "//", "//me:secret@", 1) + "/echo", Method: "POST", Body: []byte("sent"), Header: header("X-a", "b")})
 	if want := "POST uridownloader gzip, deflate, br, zstd b Basic bWU6c2VjcmV0 sent"; e != nil || text != want {

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,20 +27,14 @@ type hop struct {
 
 	timer *time.Timer // ends the walk when it fires
 
-	mu       sync.Mutex // guards the fields below: goroutines of net/http make connections
-	at       stage
-	toProxy  bool     // the connection to the proxy is established
-	undo     []func() // cancel connection attempts that still run
-	over     bool     // the hop has failed
-	tries    int      // connections that the request was sent over
-	sent     bool     // it may have reached the server
-	address  string
-	spent    Spent
-	dnsBegan time.Time
-	dialled  time.Time
-	shook    time.Time
-	asked    time.Time
-	answered time.Time
+	mu      sync.Mutex // guards the fields below: goroutines of net/http make connections
+	at      stage
+	toProxy bool     // the connection to the proxy is established
+	undo    []func() // cancel connection attempts that still run
+	over    bool     // the hop has failed
+	tries   int      // connections that the request was sent over
+	sent    bool     // it may have reached the server
+	address string
 }
 
 // maxTries is on how many connections a request is sent. net/http sends it again when the server
@@ -52,7 +45,7 @@ const maxTries = 4
 type hopKey struct{}
 
 func newHop(w *walk, ctx context.Context, cancel context.CancelCauseFunc) *hop {
-	h := &hop{w: w, cancel: cancel, asked: w.f.o.Now()}
+	h := &hop{w: w, cancel: cancel}
 	h.ctx = httptrace.WithClientTrace(context.WithValue(ctx, hopKey{}, h), h.trace())
 	return h
 }
@@ -173,7 +166,7 @@ func (h *hop) read(answer *http.Response) (*body.Body, int64, *Error) {
 		}
 		return nil, 0, h.failed(err)
 	}
-	h.count()
+	h.endConnecting()
 	return kept, sent.bytes, nil
 }
 
@@ -226,21 +219,8 @@ func (h *hop) leave(answer *http.Response, wanted bool) (short []byte) {
 	h.timer.Stop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.count()
-	return short
-}
-
-// count adds the times of the hop to the walk's; h.mu is held.
-func (h *hop) count() {
 	h.endConnecting()
-	now, s := h.w.f.o.Now(), &h.w.spent
-	s.DNS += h.spent.DNS
-	s.Connect += h.spent.Connect
-	s.TLS += h.spent.TLS
-	if !h.answered.IsZero() {
-		s.Wait += h.answered.Sub(h.asked)
-		s.Body += now.Sub(h.answered)
-	}
+	return short
 }
 
 func (h *hop) remote() string {
@@ -273,39 +253,28 @@ func (h *hop) waitToResend(conn net.Conn) {
 
 // trace records how far the hop is. net/http calls it from several goroutines.
 func (h *hop) trace() *httptrace.ClientTrace {
-	locked := func(f func(now time.Time)) {
-		now := h.w.f.o.Now()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		f(now)
-	}
 	return &httptrace.ClientTrace{
-		DNSStart:     func(httptrace.DNSStartInfo) { locked(func(now time.Time) { h.dnsBegan = now }) },
-		DNSDone:      func(httptrace.DNSDoneInfo) { locked(func(now time.Time) { h.spent.DNS = now.Sub(h.dnsBegan) }) },
-		ConnectStart: func(string, string) { locked(func(now time.Time) { h.dialled = cmp.Or(h.dialled, now) }) },
-		ConnectDone: func(string, string, error) {
-			locked(func(now time.Time) { h.spent.Connect = now.Sub(h.dialled) })
+		WroteHeaders: func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.sent = true
 		},
-		TLSHandshakeStart: func() { locked(func(now time.Time) { h.shook = now }) },
-		TLSHandshakeDone:  func(tls.ConnectionState, error) { locked(func(now time.Time) { h.spent.TLS += now.Sub(h.shook) }) },
-		WroteHeaders:      func() { locked(func(time.Time) { h.sent = true }) },
 		GotConn: func(info httptrace.GotConnInfo) {
 			if conn, is := info.Conn.(*lenientConn); is {
 				conn.begin()
 			}
 			h.waitToResend(info.Conn)
-			locked(func(now time.Time) {
-				if h.at == reading {
-					return
-				}
-				if h.tries++; h.tries > maxTries {
-					h.cancel(&stop{BadResponse, fmt.Sprintf("the request was refused on %d connections", maxTries)})
-				}
-				h.at, h.undo, h.asked, h.address = asking, nil, now, info.Conn.RemoteAddr().String()
-				h.arm(TimeoutRead, h.w.r.Read)
-			})
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.at == reading {
+				return
+			}
+			if h.tries++; h.tries > maxTries {
+				h.cancel(&stop{BadResponse, fmt.Sprintf("the request was refused on %d connections", maxTries)})
+			}
+			h.at, h.undo, h.address = asking, nil, info.Conn.RemoteAddr().String()
+			h.arm(TimeoutRead, h.w.r.Read)
 		},
-		GotFirstResponseByte: func() { locked(func(now time.Time) { h.answered = now }) },
 	}
 }
 

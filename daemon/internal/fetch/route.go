@@ -153,13 +153,8 @@ func (r *route) dialTLS(ctx context.Context, network, address string) (net.Conn,
 	if r.whole {
 		config.NextProtos = nil // CONNECT is HTTP/1.1
 	}
-	began := r.f.o.Now()
 	over := tls.Client(conn, config)
-	err = over.HandshakeContext(ctx)
-	h.mu.Lock()
-	h.spent.TLS += r.f.o.Now().Sub(began)
-	h.mu.Unlock()
-	if err != nil {
+	if err := over.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if err = error(&handshakeError{err}); r.whole {
 			err = &proxyError{err: err}

@@ -24,7 +24,6 @@ import (
 type walk struct {
 	f     *Fetcher
 	r     Request
-	began time.Time
 	proxy *proxies.Proxy // nil: none
 	whole *clock.Clock   // of Request.Whole
 
@@ -34,14 +33,13 @@ type walk struct {
 	header    http.Header
 	seen      map[string]bool
 	redirects []Redirect
-	spent     Spent
 }
 
 func newWalk(f *Fetcher, r Request) *walk {
 	r.Method = cmp.Or(r.Method, http.MethodGet)
 	r.Connect, r.Read, r.Whole = cmp.Or(r.Connect, 10*time.Second), cmp.Or(r.Read, 30*time.Second), cmp.Or(r.Whole, 5*time.Minute)
 	r.BodyLimit, r.RedirectLimit, r.LeastRate = cmp.Or(r.BodyLimit, 32<<20), cmp.Or(r.RedirectLimit, 10), cmp.Or(r.LeastRate, 100)
-	return &walk{f: f, r: r, began: f.o.Now(), method: r.Method, sent: r.Body, seen: map[string]bool{}}
+	return &walk{f: f, r: r, method: r.Method, sent: r.Body, seen: map[string]bool{}}
 }
 
 func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Response, *Error) {
@@ -255,13 +253,11 @@ func (w *walk) finish(h *hop, answer *http.Response) (*Response, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	now := w.f.o.Now()
-	w.spent.Whole = now.Sub(w.began)
 	r := &Response{
 		URI: w.at.String(), Status: answer.StatusCode, Header: answer.Header, ContentType: answer.Header.Get("Content-Type"),
-		Body: kept, Sent: sent, Redirects: w.redirects, Remote: h.remote(), Protocol: answer.Proto, Spent: w.spent,
+		Body: kept, Sent: sent, Redirects: w.redirects, Remote: h.remote(), Protocol: answer.Proto,
 		odd: w.oddity(answer.StatusCode),
 	}
-	r.After, _ = RetryAfter(answer.Header.Get("Retry-After"), now)
+	r.After, _ = RetryAfter(answer.Header.Get("Retry-After"), w.f.o.Now())
 	return r, nil
 }
