@@ -164,35 +164,25 @@ func (m *Master) checkJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (m *Master) addJob(w http.ResponseWriter, r *http.Request) error {
-	t := &taken{m: m}
-	defer t.giveBack()
-	j, tasks, err := m.readJob(w, r, t, true)
-	if err != nil {
-		return err
-	}
-	if j, err = m.Store.AddJob(r.Context(), j); err != nil {
-		return err
-	}
-	m.Log.Info("job added", "job", j.Name, "version", j.Version, "uris", len(tasks), "remote", r.RemoteAddr)
-	return m.taken(w, r, http.StatusCreated, j, tasks)
+	return m.storeJob(w, r, m.Store.AddJob, "job added", http.StatusCreated)
 }
 
 func (m *Master) changeJob(w http.ResponseWriter, r *http.Request) error {
+	return m.storeJob(w, r, m.Store.ChangeJob, "job changed", http.StatusOK)
+}
+
+// storeJob stores a job that came in, adds the URIs that came with it, and sends the answer.
+func (m *Master) storeJob(w http.ResponseWriter, r *http.Request, store func(context.Context, download.Job) (download.Job, error), done string, status int) error {
 	t := &taken{m: m}
 	defer t.giveBack()
 	j, tasks, err := m.readJob(w, r, t, true)
 	if err != nil {
 		return err
 	}
-	if j, err = m.Store.ChangeJob(r.Context(), j); err != nil {
+	if j, err = store(r.Context(), j); err != nil {
 		return err
 	}
-	m.Log.Info("job changed", "job", j.Name, "version", j.Version, "uris", len(tasks), "remote", r.RemoteAddr)
-	return m.taken(w, r, http.StatusOK, j, tasks)
-}
-
-// taken adds the URIs that came with a job, and sends the answer.
-func (m *Master) taken(w http.ResponseWriter, r *http.Request, status int, j download.Job, tasks []download.NewTask) error {
+	m.Log.Info(done, "job", j.Name, "version", j.Version, "uris", len(tasks), "remote", r.RemoteAddr)
 	var n Added
 	if err := m.add(r.Context(), j, tasks, &n); err != nil {
 		return err

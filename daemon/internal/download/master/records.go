@@ -3,6 +3,7 @@ package master
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,40 +15,32 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
-// lines answers with NDJSON, one line for each value that list passes to its callback.
-func lines[T, J any](w http.ResponseWriter, list func(each func(T) error) error, form func(T) J) error {
+// lines answers a query for the records of a job with NDJSON, one line for each that list passes to its callback.
+func lines[T, J any](m *Master, w http.ResponseWriter, r *http.Request, list func(context.Context, download.Query, func(T) error) error, form func(T) J) error {
+	q, err := m.wanted(r)
+	if err != nil {
+		return err
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
-	if err := list(func(one T) error { return enc.Encode(form(one)) }); err != nil {
+	if err := list(r.Context(), q, func(one T) error { return enc.Encode(form(one)) }); err != nil {
 		return err
 	}
 	return errors.Join(out.Flush(), http.NewResponseController(w).Flush())
 }
 
 func (m *Master) tasks(w http.ResponseWriter, r *http.Request) error {
-	q, err := m.wanted(r)
-	if err != nil {
-		return err
-	}
-	return lines(w, func(each func(download.Task) error) error { return m.Store.ListTasks(r.Context(), q, each) }, taskOf)
+	return lines(m, w, r, m.Store.ListTasks, taskOf)
 }
 
 func (m *Master) logs(w http.ResponseWriter, r *http.Request) error {
-	q, err := m.wanted(r)
-	if err != nil {
-		return err
-	}
-	return lines(w, func(each func(download.Log) error) error { return m.Store.ListLogs(r.Context(), q, each) }, logOf)
+	return lines(m, w, r, m.Store.ListLogs, logOf)
 }
 
 func (m *Master) data(w http.ResponseWriter, r *http.Request) error {
-	q, err := m.wanted(r)
-	if err != nil {
-		return err
-	}
-	return lines(w, func(each func(download.Data) error) error { return m.Store.ListData(r.Context(), q, each) }, dataOf)
+	return lines(m, w, r, m.Store.ListData, dataOf)
 }
 
 // wholeBody is how many bytes of a body are read before the answer begins.
