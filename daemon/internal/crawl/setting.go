@@ -85,11 +85,7 @@ func (s Setting) Validate() error {
 	want(s.MaxRepeated >= 1, "max-repeated", s.MaxRepeated, "1 or more")
 	want(!strings.ContainsFunc(s.Contact, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' || r == ')' }), "contact", fmt.Sprintf("%q", s.Contact), "a URL or an address, such as https://example.com/crawler or me@example.com")
 	want(s.FilterType != "" || s.FilterURL == "", "type", `""`, "the name of a filter of the daemon")
-	known := false
-	for _, scope := range Scopes() {
-		known = known || scope == s.Scope
-	}
-	want(known, "scope", fmt.Sprintf("%q", s.Scope), strings.Join(Scopes(), ", "))
+	want(slices.Contains(Scopes(), s.Scope), "scope", fmt.Sprintf("%q", s.Scope), strings.Join(Scopes(), ", "))
 	if len(s.Seeds) == 0 {
 		faults = append(faults, errors.New("no seed: want one URI or more to begin with"))
 	}
@@ -220,13 +216,7 @@ func (s *scope) has(u *uri.URI) bool {
 	case "domain":
 		return s.names[domain(u)]
 	case "prefix":
-		text := u.String()
-		for _, p := range s.prefixes {
-			if strings.HasPrefix(text, p) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(u.String(), p) })
 	}
 	return true
 }

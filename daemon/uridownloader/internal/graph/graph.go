@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -120,7 +121,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return command.UsageError{Err: err}
 	}
-	if f.format != "" && !known(f.format) {
+	if f.format != "" && !slices.Contains(graph.Formats(), f.format) {
 		return command.UsageError{Err: fmt.Errorf("--graph %q: want %s", f.format, strings.Join(graph.Formats(), ", "))}
 	}
 	g, err := graph.Load(args[0])
@@ -144,15 +145,6 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 		return command.WriteJSON(cmd.OutOrStdout(), report)
 	}
 	return show(cmd.OutOrStdout(), report, graph.By(f.by))
-}
-
-func known(format string) bool {
-	for _, f := range graph.Formats() {
-		if f == format {
-			return true
-		}
-	}
-	return false
 }
 
 func (f *flags) draw(cmd *cobra.Command, g *graph.Graph) error {
