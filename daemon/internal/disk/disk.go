@@ -124,6 +124,21 @@ func (f *File) WriteAt(label string, b []byte, off int64) error {
 	})
 }
 
+// Writer returns a writer that fills the file from its beginning.
+func (f *File) Writer(label string) io.Writer { return io.NewOffsetWriter(labelled{f, label}, 0) }
+
+type labelled struct {
+	f     *File
+	label string
+}
+
+func (l labelled) WriteAt(b []byte, off int64) (int, error) {
+	if err := l.f.WriteAt(l.label, b, off); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
 // ReadAt is os.File.ReadAt.
 func (f *File) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, off) }
 

@@ -83,8 +83,7 @@ func (b *bodies) takeFile(task download.Task, start *bytes.Buffer, rest io.Reade
 	if err != nil {
 		return body{}, err
 	}
-	into := &appender{f: f}
-	if _, err = io.CopyBuffer(into, io.MultiReader(start, rest), make([]byte, 256<<10)); err == nil {
+	if taken.size, err = io.CopyBuffer(f.Writer("body-write"), io.MultiReader(start, rest), make([]byte, 256<<10)); err == nil {
 		err = f.Sync("body-sync")
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -93,22 +92,8 @@ func (b *bodies) takeFile(task download.Task, start *bytes.Buffer, rest io.Reade
 	if err := b.fs.SyncDir("body-syncdir", filepath.Dir(path)); err != nil {
 		return body{}, err
 	}
-	taken.size, taken.sha256 = into.size, sum.Sum(nil)
+	taken.sha256 = sum.Sum(nil)
 	return taken, nil
-}
-
-// appender writes to the end of a file.
-type appender struct {
-	f    *disk.File
-	size int64
-}
-
-func (a *appender) Write(p []byte) (int, error) {
-	if err := a.f.WriteAt("body-write", p, a.size); err != nil {
-		return 0, err
-	}
-	a.size += int64(len(p))
-	return len(p), nil
 }
 
 func (b *bodies) path(file string) string { return filepath.Join(b.dir, filepath.FromSlash(file)) }

@@ -318,20 +318,6 @@ func export(dir, format string) error {
 		return err
 	}
 	return disk.FS{}.WriteFile("crawl-graph", filepath.Join(dir, "graph."+format), func(f *disk.File) error {
-		return g.Export(&appender{f: f}, format)
+		return g.Export(f.Writer("crawl-graph-write"), format)
 	})
-}
-
-// appender writes to a file from its beginning.
-type appender struct {
-	f  *disk.File
-	at int64
-}
-
-func (a *appender) Write(b []byte) (int, error) {
-	if err := a.f.WriteAt("crawl-graph-write", b, a.at); err != nil {
-		return 0, err
-	}
-	a.at += int64(len(b))
-	return len(b), nil
 }

@@ -165,26 +165,12 @@ func into(out io.Writer, path string, write func(io.Writer) error) error {
 		return write(out)
 	}
 	return disk.FS{}.WriteFile("export", path, func(f *disk.File) error {
-		w := bufio.NewWriterSize(&appender{f: f}, 256<<10)
+		w := bufio.NewWriterSize(f.Writer("export"), 256<<10)
 		if err := write(w); err != nil {
 			return err
 		}
 		return w.Flush()
 	})
-}
-
-// appender writes to the end of a file.
-type appender struct {
-	f    *disk.File
-	size int64
-}
-
-func (a *appender) Write(p []byte) (int, error) {
-	if err := a.f.WriteAt("export", p, a.size); err != nil {
-		return 0, err
-	}
-	a.size += int64(len(p))
-	return len(p), nil
 }
 
 // show writes a report for people.
