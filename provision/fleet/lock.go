@@ -226,27 +226,9 @@ exit 1
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func refusal(name, path, content string) *LockedError {
-	e := &LockedError{Host: name, Path: path}
-	for line := range strings.Lines(content) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch key {
-		case "who":
-			e.Who = value
-		case "what":
-			e.What = value
-		case "run":
-			e.Run = value
-		case "from":
-			e.From = value
-		case "since":
-			e.Since = value
-		case "pid":
-			e.PID = value
-		case "for":
-			if d, err := time.ParseDuration(value + "s"); err == nil {
-				e.For = d
-			}
-		}
-	}
+	m := host.Pairs(content, "=")
+	e := &LockedError{Host: name, Path: path, From: m["from"], Since: m["since"], PID: m["pid"]}
+	e.LockInfo = LockInfo{Who: m["who"], What: m["what"], Run: m["run"]}
+	e.For, _ = time.ParseDuration(m["for"] + "s") // 0 for what is no number
 	return e
 }

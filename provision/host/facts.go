@@ -45,12 +45,19 @@ func FactsOf(ctx context.Context, h Host) (Facts, error) {
 	return parseFacts(out.Stdout), nil
 }
 
-func parseFacts(text string) Facts {
+// Pairs reads lines of a key and a value, which a separator keeps apart; others are left out. The last of a key counts.
+func Pairs(text, separator string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		m[key] = strings.TrimSpace(value)
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), separator); ok {
+			m[key] = strings.TrimSpace(value)
+		}
 	}
+	return m
+}
+
+func parseFacts(text string) Facts {
+	m := Pairs(text, "=")
 	f := Facts{
 		Arch: m["arch"], OS: m["os"], Version: m["version"], Codename: m["codename"], Name: m["name"],
 		CPU: strings.Fields(m["cpu"]), Container: m["container"],

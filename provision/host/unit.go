@@ -24,21 +24,12 @@ func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 	if err != nil {
 		return u, fmt.Errorf("%s: %w", name, err)
 	}
-	for line := range strings.Lines(out.Stdout) {
-		switch strings.TrimSpace(line) {
-		case "LoadState=loaded":
-			u.Loaded = true
-		case "ActiveState=active":
-			u.Active = true
-		case "UnitFileState=enabled":
-			u.Enabled = true
-		case "UnitFileState=enabled-runtime":
-			u.Runtime = true
-		case "NeedDaemonReload=yes":
-			u.Stale = true
-		}
-	}
-	return u, nil
+	m := Pairs(out.Stdout, "=")
+	return Unit{
+		Loaded: m["LoadState"] == "loaded", Active: m["ActiveState"] == "active",
+		Enabled: m["UnitFileState"] == "enabled", Runtime: m["UnitFileState"] == "enabled-runtime",
+		Stale: m["NeedDaemonReload"] == "yes",
+	}, nil
 }
 
 // PutUnits writes files of units, such as drop-ins, with their folders; it removes those whose content is "". Then

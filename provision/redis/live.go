@@ -130,14 +130,7 @@ func (c client) info(ctx context.Context, section string) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	m := map[string]string{}
-	for line := range strings.Lines(replies[0]) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), ":")
-		if ok {
-			m[key] = value
-		}
-	}
-	return m, nil
+	return host.Pairs(replies[0], ":"), nil
 }
 
 // ready waits until the server answers and has loaded its data. It does not wait for a
