@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,10 +129,7 @@ func (t *Toolkit) Status(ctx context.Context) error {
 		if s.Running() {
 			ready = i.Health.Ready(ctx, h)
 		}
-		id := release.IDOf(s.Program)
-		if id == "" {
-			id = list.Current
-		}
+		id := cmp.Or(release.IDOf(s.Program), list.Current)
 		r, _ := list.Find(id)
 		since := "-"
 		if s.Running() {

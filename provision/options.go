@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -54,21 +55,11 @@ type Options struct {
 }
 
 func (o *Options) complete() {
-	files := []struct {
-		file **os.File
-		with *os.File
-	}{{&o.Stdin, os.Stdin}, {&o.Stdout, os.Stdout}, {&o.Stderr, os.Stderr}}
-	for _, f := range files {
-		if *f.file == nil {
-			*f.file = f.with
-		}
-	}
+	o.Stdin, o.Stdout, o.Stderr = cmp.Or(o.Stdin, os.Stdin), cmp.Or(o.Stdout, os.Stdout), cmp.Or(o.Stderr, os.Stderr)
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	if o.Dir == "" {
-		o.Dir = "."
-	}
+	o.Dir = cmp.Or(o.Dir, ".")
 	if o.Programs == nil {
 		o.Programs = []program.Program{urifilter.Program(), uridownloader.Program()}
 	}

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,9 +102,7 @@ func (r *run) checkedSettings(ctx context.Context, p program.Program, h inventor
 		return "", err
 	}
 	text, err := values.Text()
-	if text == "" {
-		text = "# all defaults\n"
-	}
+	text = cmp.Or(text, "# all defaults\n")
 	return text, err
 }
 

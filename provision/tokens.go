@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -72,9 +73,7 @@ func MakeToken(o Options, name, scopes string, replace bool) error {
 	if err != nil {
 		return fleet.Usage(err)
 	}
-	if scopes == "" {
-		scopes = p.Caller
-	}
+	scopes = cmp.Or(scopes, p.Caller)
 	path := tokensFile(inv, o.Dir, p)
 	var list []string
 	for s := range strings.SplitSeq(scopes, ",") {

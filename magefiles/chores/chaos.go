@@ -16,9 +16,7 @@ type Campaign struct {
 
 // Chaos disturbs daemons for a while and checks every answer against the one rule.
 func (r Repo) Chaos(ctx context.Context, c Campaign) error {
-	if c.Duration == 0 {
-		c.Duration = 10 * time.Minute
-	}
+	c.Duration = cmp.Or(c.Duration, 10*time.Minute)
 	args := []string{"test", "./daemon/internal/testkit/chaos", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args", "-chaos.duration=" + c.Duration.String()}
 	for flag, value := range map[string]string{"seed": c.Seed, "store": c.Store, "faults": c.Faults} {
 		if value != "" {

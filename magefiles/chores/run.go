@@ -1,6 +1,7 @@
 package chores
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,7 @@ func (r Repo) RunDownloader(ctx context.Context, listen string) error {
 }
 
 func (r Repo) serve(ctx context.Context, p served, data, listen string) error {
-	if listen == "" {
-		listen = p.listen
-	}
+	listen = cmp.Or(listen, p.listen)
 	if err := free(ctx, p, listen); err != nil {
 		return err
 	}

@@ -169,9 +169,7 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 		return err
 	}
 	names = strings.TrimPrefix(names, "^")
-	if names == "" {
-		names = systemPrefix
-	}
+	names = cmp.Or(names, systemPrefix)
 	if !strings.HasPrefix(names, systemPrefix) {
 		return fmt.Errorf("-run=%s: the names of system tests begin with %s", names, systemPrefix)
 	}

@@ -72,9 +72,7 @@ func misplaced(args []string, cause error, read func(dir string) (*calls.Targets
 // magefiles reads the targets of the folder that mage would use, and returns the paths of their sources; nil if there
 // are none.
 func magefiles(dir string) (*calls.Targets, []string, error) {
-	if dir == "" {
-		dir = "."
-	}
+	dir = cmp.Or(dir, ".")
 	if sub := filepath.Join(dir, mage.MagefilesDirName); isDir(sub) {
 		dir = sub
 	}

@@ -4,6 +4,7 @@
 package apt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -37,9 +38,7 @@ type System struct {
 
 // New returns the System of one host for one run.
 func New(o Options) *System {
-	if o.Wait == 0 {
-		o.Wait = 5 * time.Minute
-	}
+	o.Wait = cmp.Or(o.Wait, 5*time.Minute)
 	return &System{options: o}
 }
 

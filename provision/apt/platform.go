@@ -1,6 +1,7 @@
 package apt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -27,10 +28,7 @@ func platforms() []platform {
 // Supported says why packages cannot be installed on a host, nil if they can.
 func Supported(f host.Facts) error {
 	ours := slices.ContainsFunc(platforms(), func(p platform) bool { return p.os == f.OS && p.version == f.Version })
-	name := f.Name
-	if name == "" {
-		name = strings.TrimSpace(f.OS + " " + f.Version)
-	}
+	name := cmp.Or(f.Name, strings.TrimSpace(f.OS+" "+f.Version))
 	switch {
 	case !ours:
 		return fmt.Errorf("system is %s: want %s\nhint: install Redis and MongoDB on such a host by other means, name them in the inventory's settings (redis.addrs, mongodb.uri), and give the host the role filter alone", name, supportedNames())

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,10 +35,7 @@ func (c *Crawler) Filter(t *testing.T, items ...string) []string {
 
 // Ask is Filter, but returns the error.
 func (c *Crawler) Ask(items ...string) ([]string, error) {
-	kind := c.Type
-	if kind == "" {
-		kind = "uri"
-	}
+	kind := cmp.Or(c.Type, "uri")
 	body, err := json.Marshal(map[string]any{"filter_typeid": kind, "uri_list": items})
 	if err != nil {
 		return nil, err

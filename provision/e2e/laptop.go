@@ -17,6 +17,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,10 +135,7 @@ func (l *Laptop) Inventory(t *testing.T) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "defaults: {user: root, identity_file: %q, known_hosts: %q}\nhosts:\n", l.Sandbox.KeyFile, l.Sandbox.KnownHosts)
 	for _, h := range l.options.Hosts {
-		roles := h.Roles
-		if roles == "" {
-			roles = "filter"
-		}
+		roles := cmp.Or(h.Roles, "filter")
 		login := ""
 		if h.Sudo {
 			login = ", user: deploy, sudo_password_env: E2E_SUDO_PASSWORD"

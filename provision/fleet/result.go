@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,9 +106,7 @@ func (e *lossError) Error() string {
 	what, hint, _ := strings.Cut(e.loss.Error(), "\nhint:")
 	step, own, _ := strings.Cut(e.err.Error(), "\nhint:")
 	text := what + " (" + step + ")"
-	if hint == "" {
-		hint = own
-	}
+	hint = cmp.Or(hint, own)
 	if hint != "" {
 		text += "\nhint:" + hint
 	}

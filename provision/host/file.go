@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -92,15 +93,9 @@ chown %s "$t" && chmod %#o "$t" && sync "$t" && mv -Tf "$t" %s && sync %s`,
 }
 
 func (f File) complete() File {
-	if f.Mode == 0 {
-		f.Mode = 0o644
-	}
-	if f.Owner == "" {
-		f.Owner = "root"
-	}
-	if f.Group == "" {
-		f.Group = "root"
-	}
+	f.Mode = cmp.Or(f.Mode, 0o644)
+	f.Owner = cmp.Or(f.Owner, "root")
+	f.Group = cmp.Or(f.Group, "root")
 	return f
 }
 

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -237,12 +238,8 @@ func parseHosts(text string) ([]Host, error) {
 func (i *Inventory) complete() {
 	for n := range i.Hosts {
 		h := &i.Hosts[n]
-		if h.Name == "" {
-			h.Name = h.Address
-		}
-		if h.Address == "" {
-			h.Address = h.Name
-		}
+		h.Name = cmp.Or(h.Name, h.Address)
+		h.Address = cmp.Or(h.Address, h.Name)
 		if h.Roles == nil {
 			h.Roles = []string{RoleFilter}
 		}
@@ -252,17 +249,14 @@ func (i *Inventory) complete() {
 
 // over returns a login with its missing values taken from another.
 func (l Login) over(d Login) Login {
-	for _, f := range []struct{ to, from *string }{
-		{&l.User, &d.User}, {&l.IdentityFile, &d.IdentityFile}, {&l.KnownHosts, &d.KnownHosts}, {&l.Sudo, &d.Sudo},
-		{&l.PasswordEnv, &d.PasswordEnv}, {&l.SudoPasswordEnv, &d.SudoPasswordEnv}, {&l.HostKeys, &d.HostKeys},
-	} {
-		if *f.to == "" {
-			*f.to = *f.from
-		}
-	}
-	if l.Port == 0 {
-		l.Port = d.Port
-	}
+	l.User = cmp.Or(l.User, d.User)
+	l.IdentityFile = cmp.Or(l.IdentityFile, d.IdentityFile)
+	l.KnownHosts = cmp.Or(l.KnownHosts, d.KnownHosts)
+	l.Sudo = cmp.Or(l.Sudo, d.Sudo)
+	l.PasswordEnv = cmp.Or(l.PasswordEnv, d.PasswordEnv)
+	l.SudoPasswordEnv = cmp.Or(l.SudoPasswordEnv, d.SudoPasswordEnv)
+	l.HostKeys = cmp.Or(l.HostKeys, d.HostKeys)
+	l.Port = cmp.Or(l.Port, d.Port)
 	if len(l.Bastion) == 0 {
 		l.Bastion = d.Bastion
 	}

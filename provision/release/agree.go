@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,10 +105,7 @@ func differing(lists map[string]Listing, hosts []string) string {
 			first = m
 		}
 		one = one && (m.ID == first.ID || m.ID != "" && first.ID != "" && m.Same(first))
-		current := lists[name].Current
-		if current == "" {
-			current = "none"
-		}
+		current := cmp.Or(lists[name].Current, "none")
 		parts = append(parts, name+" has "+current)
 	}
 	if one {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -76,9 +77,7 @@ func (s *style) table(b *strings.Builder, sum Summary) {
 
 // verdict returns the last line that most people read.
 func (s *style) verdict(target string, sum Summary) string {
-	if target == "" {
-		target = "run"
-	}
+	target = cmp.Or(target, "run")
 	counts := map[Status]int{}
 	changes := 0
 	for _, h := range sum.Hosts {

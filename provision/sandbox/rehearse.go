@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -53,9 +54,7 @@ func (s *Sandbox) SSHArguments(host, user string) ([]string, error) {
 	case h == nil:
 		return nil, fmt.Errorf("sandbox: no host %s\nhint: -host=%s", host, s.names())
 	}
-	if user == "" {
-		user = "root"
-	}
+	user = cmp.Or(user, "root")
 	return []string{
 		"-F", "none", "-i", s.KeyFile, "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
 		"-o", "UserKnownHostsFile=\"" + s.KnownHosts + "\"", user + "@" + h.Address,

@@ -6,6 +6,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,9 +224,7 @@ func (s *Sandbox) each(do func(*Host) error) error {
 }
 
 func (o *Options) complete() error {
-	if o.Dir == "" {
-		o.Dir = ".sandbox"
-	}
+	o.Dir = cmp.Or(o.Dir, ".sandbox")
 	if o.Cache == "" {
 		root, err := moduleRoot()
 		if err != nil {

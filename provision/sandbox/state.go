@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -92,9 +93,7 @@ func (st state) write(dir string) error {
 // add adds hosts that do not exist yet.
 func (st *state) add(specs []Spec) error {
 	for _, spec := range specs {
-		if spec.Release == "" {
-			spec.Release = releases[0]
-		}
+		spec.Release = cmp.Or(spec.Release, releases[0])
 		i := slices.IndexFunc(st.Hosts, func(h hostState) bool { return h.Name == spec.Name })
 		switch {
 		case i >= 0 && st.Hosts[i].Release != spec.Release:

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -124,9 +125,7 @@ func (s *Schedule) cronRuns() step.Wish {
 		if err != nil || active && enabled {
 			return nil, err
 		}
-		if name == "" {
-			name = "cron.service"
-		}
+		name = cmp.Or(name, "cron.service")
 		return &step.Change{Summary: "enable and start " + name, Apply: func(ctx context.Context) error {
 			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + name, Root: true})
 			return err

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func withJournal(ctx context.Context, h host.Host, p systemd.Program, err error,
 	if failed != nil {
 		text = failed.Error()
 	}
-	if text == "" {
-		text = "nothing"
-	}
+	text = cmp.Or(text, "nothing")
 	what, hint, has := strings.Cut(err.Error(), "\nhint: ")
 	message := fmt.Sprintf("%s\njournalctl -u %s says:\n  %s", what, p.Name, strings.ReplaceAll(text, "\n", "\n  "))
 	if !has {

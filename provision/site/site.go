@@ -5,6 +5,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -115,10 +116,7 @@ func New(o Options) (*Site, error) {
 // Certificates returns options that say where certificates come from.
 func Certificates(o Options) pki.Options {
 	c := o.Inventory.TLS
-	dir := c.Dir
-	if dir == "" {
-		dir = filepath.Join(o.Dir, "tls")
-	}
+	dir := cmp.Or(c.Dir, filepath.Join(o.Dir, "tls"))
 	return pki.Options{Dir: dir, Life: time.Duration(c.Days) * 24 * time.Hour, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, Renew: o.Renew}
 }
 

@@ -1,6 +1,7 @@
 package yamledit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,10 +139,7 @@ func render(path []string, value *yaml.Node, indent int) []string {
 
 // keepComment puts the comment that follows the old value after the new one.
 func keepComment(p pair, rendered []string) []string {
-	comment := p.value.LineComment
-	if comment == "" {
-		comment = p.key.LineComment
-	}
+	comment := cmp.Or(p.value.LineComment, p.key.LineComment)
 	if comment != "" && len(rendered) == 1 && p.value.Line == p.key.Line {
 		rendered[0] = strings.TrimSuffix(rendered[0], "\n") + "  " + comment + "\n"
 	}

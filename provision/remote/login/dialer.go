@@ -5,6 +5,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,24 +82,14 @@ func New(o Options) *Dialer {
 	if o.Say == nil {
 		o.Say = func(string, string) {}
 	}
-	if o.Timeout == 0 {
-		o.Timeout = 15 * time.Second
-	}
-	if o.KeepAlive == 0 {
-		o.KeepAlive = 10 * time.Second
-	}
-	if o.Retry == 0 {
-		o.Retry = 200 * time.Millisecond
-	}
-	if o.Dials == 0 {
-		o.Dials = 8
-	}
+	o.Timeout = cmp.Or(o.Timeout, 15*time.Second)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 10*time.Second)
+	o.Retry = cmp.Or(o.Retry, 200*time.Millisecond)
+	o.Dials = cmp.Or(o.Dials, 8)
 	if o.Home == "" {
 		o.Home, _ = os.UserHomeDir() // without one there are no files to be read
 	}
-	if o.ConfigFile == "" {
-		o.ConfigFile = o.Getenv(ConfigEnv)
-	}
+	o.ConfigFile = cmp.Or(o.ConfigFile, o.Getenv(ConfigEnv))
 	d := &Dialer{o: o, user: localUser(o.Getenv), vault: newVault(o), slots: make(chan struct{}, o.Dials), hops: map[string]*hop{}}
 	d.config = sync.OnceValues(func() (*sshConfig, error) { return readConfig(o.ConfigFile, o.Home) })
 	return d

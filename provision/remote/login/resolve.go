@@ -116,9 +116,7 @@ func (d *Dialer) resolve(config *sshConfig, to inventory.Hop, login inventory.Lo
 	if name := config.firstValue(alias, "HostName"); name != "" {
 		t.address = strings.NewReplacer("%%", "%", "%h", alias).Replace(name)
 	}
-	if t.user == "" {
-		t.user = cmp.Or(config.firstValue(alias, "User"), d.user)
-	}
+	t.user = cmp.Or(t.user, config.firstValue(alias, "User"), d.user)
 	if t.user == "" {
 		return t, nil, errors.New("no user to log in as: give one in the inventory")
 	}
