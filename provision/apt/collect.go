@@ -58,7 +58,7 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 	if err := New(Options{}).boot(ctx, h); err != nil {
 		return err
 	}
-	if _, err := h.Run(ctx, host.Command{Script: "rm -rf " + staging + " && install -d -m 755 " + staging + " " + staging + "/parts", Root: true}); err != nil {
+	if err := host.AsRoot(ctx, h, "rm -rf "+staging+" && install -d -m 755 "+staging+" "+staging+"/parts"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, clearStaging(context.WithoutCancel(ctx), h)) }()

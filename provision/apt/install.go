@@ -89,8 +89,7 @@ func Hold(name string, packages ...string) step.Wish {
 			if err != nil || len(loose) == 0 {
 				return err
 			}
-			_, err = h.Run(ctx, host.Command{Script: "apt-mark hold " + host.Words(loose...), Root: true})
-			return err
+			return host.AsRoot(ctx, h, "apt-mark hold "+host.Words(loose...))
 		}}, nil
 	})
 }

@@ -72,7 +72,7 @@ var needed = regexp.MustCompile(`(?m)^'file:` + staging + `/(?:\./)?([^'/]+)' `)
 
 // lacking returns the packages that the host would take.
 func (s *System) lacking(ctx context.Context, h host.Host, known string, debs []deb, packages []string) ([]deb, error) {
-	if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + staging + "/lists/partial " + staging + "/archives/partial", Root: true}); err != nil {
+	if err := host.AsRoot(ctx, h, "install -d -m 755 "+staging+"/lists/partial "+staging+"/archives/partial"); err != nil {
 		return nil, err
 	}
 	for name, text := range map[string]string{Index: known, "sources.list": "deb [trusted=yes] file:" + staging + " ./\n"} {
@@ -101,8 +101,7 @@ func (s *System) lacking(ctx context.Context, h host.Host, known string, debs []
 func clearStaging(ctx context.Context, h host.Host) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	_, err := h.Run(ctx, host.Command{Script: "rm -rf " + staging, Root: true})
-	return err
+	return host.AsRoot(ctx, h, "rm -rf "+staging)
 }
 
 // upload sends the files that the host lacks: after a failure the next run continues where this one
@@ -130,7 +129,7 @@ func upload(ctx context.Context, h host.Host, debs []deb) error {
 		for name := range there {
 			old = append(old, staging+"/"+name)
 		}
-		if _, err := h.Run(ctx, host.Command{Script: "rm -f -- " + host.Words(old...), Root: true}); err != nil {
+		if err := host.AsRoot(ctx, h, "rm -f -- "+host.Words(old...)); err != nil {
 			return fmt.Errorf("bundle: %w", err)
 		}
 	}

@@ -152,7 +152,7 @@ func (s *System) Repository(r Repository) step.Wish {
 }
 
 func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key host.File) error {
-	if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + keyrings, Root: true}); err != nil {
+	if err := host.AsRoot(ctx, h, "install -d -m 755 "+keyrings); err != nil {
 		return err
 	}
 	for _, f := range []host.File{key, source} {

@@ -67,8 +67,7 @@ func (o Options) account() step.Wish {
 		}
 		return &step.Change{Summary: strings.Join(summary, " and "), Apply: func(ctx context.Context) error {
 
-			_, err := h.Run(ctx, host.Command{Script: "PATH=$PATH:/usr/sbin:/sbin; " + strings.Join(commands, " && "), Root: true})
-			return err
+			return host.AsRoot(ctx, h, "PATH=$PATH:/usr/sbin:/sbin; "+strings.Join(commands, " && "))
 		}}, nil
 	})
 }
@@ -129,8 +128,7 @@ func (o Options) folders() step.Wish {
 			for _, f := range differ {
 				script = append(script, fmt.Sprintf("install -d -m %04o -o %s -g %s %s", f.mode, host.Quote(f.owner), host.Quote(f.group), host.Quote(f.path)))
 			}
-			_, err := h.Run(ctx, host.Command{Script: strings.Join(script, " && "), Root: true})
-			return err
+			return host.AsRoot(ctx, h, strings.Join(script, " && "))
 		}}, nil
 	})
 }
@@ -183,8 +181,7 @@ func (o Options) token(of, name string) step.Wish {
 			return nil, nil
 		case there && secret.IsDrawn(f.Content):
 			return &step.Change{Summary: fmt.Sprintf("let only %s read %s", owner, path), Apply: func(ctx context.Context) error {
-				_, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", host.Quote(owner), host.Quote(path)), Root: true})
-				return err
+				return host.AsRoot(ctx, h, fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", host.Quote(owner), host.Quote(path)))
 			}}, nil
 		}
 		return &step.Change{Summary: "make " + path, Apply: func(ctx context.Context) error {

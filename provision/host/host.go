@@ -121,6 +121,12 @@ func Words(words ...string) string {
 	return strings.Join(quoted, " ")
 }
 
+// AsRoot runs a script as root for what it does: its output is not wanted.
+func AsRoot(ctx context.Context, h Host, script string) error {
+	_, err := h.Run(ctx, Command{Script: script, Root: true})
+	return err
+}
+
 // As unwraps hosts that only watch another one until it finds a T: a connection that can
 // open tunnels, for example. Wrappers have a method Unwrap() Host.
 func As[T any](h Host) (T, bool) {

@@ -106,7 +106,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Wis
 
 func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.File) error {
 	const keep = configPath + ".before-urifilter"
-	if _, err := h.Run(ctx, host.Command{Script: "[ -e " + keep + " ] || cp -a " + configPath + " " + keep, Root: true}); err != nil {
+	if err := host.AsRoot(ctx, h, "[ -e "+keep+" ] || cp -a "+configPath+" "+keep); err != nil {
 		return err
 	}
 	if err := host.WriteFile(ctx, h, wish); err != nil {

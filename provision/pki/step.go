@@ -170,7 +170,7 @@ func (c *Certificates) install(ctx context.Context, h host.Host, p Place, hostNa
 		return err
 	}
 	script := fmt.Sprintf("[ -d %s ] || install -d -m 0750 -o root -g %s %[1]s", host.Quote(path.Dir(p.Pair)), host.Quote(group))
-	if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+	if err := host.AsRoot(ctx, h, script); err != nil {
 		return err
 	}
 	for _, f := range []host.File{p.file(p.CA, ca, group), p.file(p.Pair, pair, group)} {

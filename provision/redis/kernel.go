@@ -64,8 +64,7 @@ func overcommit() step.Wish {
 				if err := host.WriteFile(ctx, h, wish); err != nil || !set {
 					return err
 				}
-				_, err := h.Run(ctx, host.Command{Script: "echo 1 >/proc/sys/vm/overcommit_memory", Root: true})
-				return err
+				return host.AsRoot(ctx, h, "echo 1 >/proc/sys/vm/overcommit_memory")
 			},
 		}, nil
 	})

@@ -40,8 +40,7 @@ func (s *Server) secretStep() step.Wish {
 			}}, nil
 		case st.secret.Mode != 0o640 || st.secret.Owner+":"+st.secret.Group != owner:
 			return &step.Change{Summary: fmt.Sprintf("let only %s read %s", owner, path), Apply: func(ctx context.Context) error {
-				_, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", owner, host.Quote(path)), Root: true})
-				return err
+				return host.AsRoot(ctx, h, fmt.Sprintf("chown %s %s && chmod 0640 %[2]s", owner, host.Quote(path)))
 			}}, nil
 		}
 		return nil, nil
@@ -135,7 +134,7 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 	if main.Content != st.main.Content {
 		keep := main.Path + ".before-urifilter"
 		script := fmt.Sprintf("[ -e %s ] || cp -a %s %[1]s", host.Quote(keep), host.Quote(main.Path))
-		if _, err := h.Run(ctx, host.Command{Script: script, Root: true}); err != nil {
+		if err := host.AsRoot(ctx, h, script); err != nil {
 			return fmt.Errorf("keep %s: %w", keep, err)
 		}
 	}

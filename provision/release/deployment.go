@@ -133,7 +133,7 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 	staged := f.staged(d.id)
 	// Other stages are what broken-off runs left: the lock of the host keeps it to one run.
 	prepare := fmt.Sprintf("umask 022 && mkdir -p %s && rm -rf %[1]s/.staged-* && mkdir %s", host.Quote(f.releases()), host.Quote(staged))
-	if _, err := h.Run(ctx, host.Command{Root: true, Script: prepare}); err != nil {
+	if err := host.AsRoot(ctx, h, prepare); err != nil {
 		return err
 	}
 	defer func() {
@@ -163,8 +163,7 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 	// The rename makes it a release, once all of it is on the disk.
 	done := fmt.Sprintf("sync -f %s/%s && rm -rf %s && mv -T %[1]s %[3]s && sync %s",
 		host.Quote(staged), f.name, host.Quote(f.dir(d.id)), host.Quote(f.releases()))
-	_, err = h.Run(ctx, host.Command{Root: true, Script: done})
-	return err
+	return host.AsRoot(ctx, h, done)
 }
 
 // runVersion runs the uploaded program's version command: it must run on that host, and be ours.
@@ -290,8 +289,7 @@ func (d *Deployment) Prune() step.Wish {
 		}
 		return &step.Change{Summary: "remove " + strings.Join(old, ", "), Apply: func(ctx context.Context) error {
 			script := "cd " + host.Quote(d.Folder.releases()) + " && rm -rf -- " + strings.Join(old, " ")
-			_, err := h.Run(ctx, host.Command{Root: true, Script: script})
-			return err
+			return host.AsRoot(ctx, h, script)
 		}}, nil
 	})
 }

@@ -107,8 +107,7 @@ func (f Folder) Point(ctx context.Context, h host.Host, id string) error {
 		script = fmt.Sprintf("cd %s && test -x releases/%s/%s && rm -f current.tmp && ln -s releases/%[2]s current.tmp && mv -Tf current.tmp current && sync .",
 			host.Quote(f.root), id, f.name)
 	}
-	_, err := h.Run(ctx, host.Command{Root: true, Script: script})
-	return err
+	return host.AsRoot(ctx, h, script)
 }
 
 // MarkHealthy notes in a release's manifest that it has passed the health check.

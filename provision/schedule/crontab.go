@@ -62,7 +62,7 @@ func (c *crontabStep) Look(ctx context.Context, h host.Host) (*step.Change, erro
 	}
 	return &step.Change{Summary: "write " + c.wish.Path, Diff: diff.Unified(c.wish.Path, now.Content, c.wish.Content), Apply: func(ctx context.Context) error {
 		c.before, c.there, c.touched = now, there, true
-		if _, err := h.Run(ctx, host.Command{Script: "install -d -m 755 " + host.Quote(path.Dir(c.wish.Path)), Root: true}); err != nil {
+		if err := host.AsRoot(ctx, h, "install -d -m 755 "+host.Quote(path.Dir(c.wish.Path))); err != nil {
 			return err
 		}
 		return write(ctx, h, c.wish)
@@ -84,8 +84,7 @@ func write(ctx context.Context, h host.Host, crontab host.File) error {
 	if err := host.WriteFile(ctx, h, crontab); err != nil {
 		return err
 	}
-	_, err := h.Run(ctx, host.Command{Script: noticed, Root: true})
-	return err
+	return host.AsRoot(ctx, h, noticed)
 }
 
 // findCron prints the unit of the cron that is installed, and its states.
@@ -127,8 +126,7 @@ func (s *Schedule) cronRuns() step.Wish {
 		}
 		name = cmp.Or(name, "cron.service")
 		return &step.Change{Summary: "enable and start " + name, Apply: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + name, Root: true})
-			return err
+			return host.AsRoot(ctx, h, "systemctl enable --now "+name)
 		}}, nil
 	})
 }

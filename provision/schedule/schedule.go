@@ -108,8 +108,7 @@ func removal(name string, after string, paths ...string) step.Wish {
 			return nil, nil
 		}
 		return &step.Change{Summary: "remove " + strings.Join(there, ", "), Apply: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Script: "rm -f " + host.Words(there...) + " && { " + after + "; }", Root: true})
-			return err
+			return host.AsRoot(ctx, h, "rm -f "+host.Words(there...)+" && { "+after+"; }")
 		}}, nil
 	})
 }

@@ -65,8 +65,7 @@ func (s *Schedule) timer() step.Wish {
 			if !st.Loaded {
 				return s.register(ctx, h)
 			}
-			_, err := h.Run(ctx, host.Command{Script: "systemctl enable --now " + s.Program.JobTimer(), Root: true})
-			return err
+			return host.AsRoot(ctx, h, "systemctl enable --now "+s.Program.JobTimer())
 		}}, nil
 	})
 }
@@ -100,7 +99,7 @@ func (s *Schedule) noTimer() step.Wish {
 		}
 		return &step.Change{Summary: "disable " + s.Program.JobTimer(), Apply: func(ctx context.Context) error {
 			if st.Active || st.Enabled || st.Runtime {
-				if _, err := h.Run(ctx, host.Command{Script: "systemctl disable --now " + s.Program.JobTimer(), Root: true}); err != nil {
+				if err := host.AsRoot(ctx, h, "systemctl disable --now "+s.Program.JobTimer()); err != nil {
 					return err
 				}
 			}

@@ -112,8 +112,7 @@ func (r *Revert) Disarm(ctx context.Context, h host.Host) error {
 	if !r.armed {
 		return nil
 	}
-	_, err := h.Run(ctx, host.Command{Root: true, Script: r.disarming()})
-	return err
+	return host.AsRoot(ctx, h, r.disarming())
 }
 
 // Confirm is the late step after which the host keeps what runs.
@@ -124,8 +123,7 @@ func (r *Revert) Confirm() step.Wish {
 			return nil, err
 		}
 		return &step.Change{Summary: "keep what runs", Apply: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Root: true, Script: r.disarming() + "\nrm -f " + wentBackPath(r.Program)})
-			return err
+			return host.AsRoot(ctx, h, r.disarming()+"\nrm -f "+wentBackPath(r.Program))
 		}}, nil
 	})
 }

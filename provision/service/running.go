@@ -319,8 +319,7 @@ func Stop(p systemd.Program) step.Wish {
 			return nil, err
 		}
 		return &step.Change{Summary: "stop: it is " + s.String(), Apply: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Root: true, Script: Stopping(p)})
-			return err
+			return host.AsRoot(ctx, h, Stopping(p))
 		}}, nil
 	})
 }

@@ -61,7 +61,7 @@ func (s *editing) Undo(ctx context.Context, h host.Host, _ error) (string, error
 // the toolkit manages is mistaken for somebody else's.
 func (e edit) replace(ctx context.Context, h host.Host) error {
 	if e.before.Path != "" {
-		if _, err := h.Run(ctx, host.Command{Root: true, Script: fmt.Sprintf("cp -p %s %s", host.Quote(e.before.Path), host.Quote(e.before.Path+".bak"))}); err != nil {
+		if err := host.AsRoot(ctx, h, fmt.Sprintf("cp -p %s %s", host.Quote(e.before.Path), host.Quote(e.before.Path+".bak"))); err != nil {
 			return err
 		}
 	}
@@ -86,8 +86,7 @@ func merged(a, b string) string {
 // a host on which nothing could be written in the first place does not fail twice.
 func restore(ctx context.Context, h host.Host, path string, before host.File) error {
 	if before.Path == "" {
-		_, err := h.Run(ctx, host.Command{Root: true, Script: "rm -f " + host.Quote(path)})
-		return err
+		return host.AsRoot(ctx, h, "rm -f "+host.Quote(path))
 	}
 	if now, there, err := host.ReadFile(ctx, h, path); err == nil && there && before.Same(now) {
 		return nil
