@@ -62,8 +62,7 @@ func (s *System) install(ctx context.Context, h host.Host, packages []string) er
 	}
 	step.Say(ctx, "apt: installing %s", strings.Join(packages, ", "))
 	_, err := s.aptGet(ctx, h, append([]string{"install", "--no-install-recommends", "--no-remove", "--"}, packages...)...)
-	var f *fault
-	if errors.As(err, &f) && s.stale != nil {
+	if f, is := errors.AsType[*fault](err); is && s.stale != nil {
 		if lists.MatchString(f.what) {
 			f.hint = hintOf(s.stale.Error(), f.hint)
 		}

@@ -83,8 +83,7 @@ func command(c program.CLI, url string, l Load) host.Command {
 // error.
 func Run(ctx context.Context, h host.Host, c program.CLI, url string, l Load) (Result, error) {
 	out, err := h.Run(ctx, command(c, url, l))
-	var failed *host.CommandError
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*host.CommandError](err); is {
 		out = failed.Output
 	}
 	if out.Stdout == "" && err != nil {

@@ -107,8 +107,7 @@ func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, err
 	}
 	lines, err := c.status(ctx, h)
 	if err != nil {
-		var failed *host.CommandError
-		if !errors.As(err, &failed) {
+		if !errors.As(err, new(*host.CommandError)) {
 			return "", err
 		}
 		// The query may fail because something is missing: if that is a fault, Apply meets it.
@@ -181,8 +180,7 @@ func (c CLI) Status(ctx context.Context, h host.Host, asJSON bool, names ...stri
 		args = append(args, "--json")
 	}
 	out, err := h.Run(ctx, c.command(append(args, names...)...))
-	var failed *host.CommandError
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*host.CommandError](err); is {
 		return failed.Output.Stdout, c.explain(err, "status")
 	}
 	return out.Stdout, err

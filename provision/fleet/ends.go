@@ -131,9 +131,8 @@ func (r *run) code(ctx context.Context) int {
 	}
 	for _, result := range r.results {
 		before := result.Phase == "" && !result.undo // anything is changed
-		var held *LockedError
 		switch {
-		case before && errors.As(result.Err, &held):
+		case before && errors.As(result.Err, new(*LockedError)):
 			locked = true
 		case before && result.Err != nil && Code(result.Err) == CodeUsage:
 			wrong = true

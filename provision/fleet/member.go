@@ -80,8 +80,7 @@ func (m *member) open(ctx context.Context) {
 
 // connectStatus is statusOf for a failed connection, which may be that of a bastion.
 func (m *member) connectStatus(ctx context.Context, err error) report.Status {
-	var lost *host.ConnectionError
-	if !interrupted(ctx, err) && errors.As(err, &lost) {
+	if !interrupted(ctx, err) && errors.As(err, new(*host.ConnectionError)) {
 		return report.Unreachable
 	}
 	return statusOf(ctx, m, err)

@@ -84,8 +84,8 @@ func (r Result) errorText() string {
 		return "stopped in the middle"
 	}
 	text := r.Err.Error()
-	var bad *host.CommandError
-	if !errors.As(r.Err, &bad) {
+	bad, is := errors.AsType[*host.CommandError](r.Err)
+	if !is {
 		return text
 	}
 	wrote := strings.TrimSpace(joinOutput(bad.Output))

@@ -56,8 +56,7 @@ func (m *member) prepareUndo(ctx context.Context, cause error) error {
 	m.mu.Lock()
 	loss, l := m.loss, m.lock
 	m.mu.Unlock()
-	var cut *host.ConnectionError
-	if !errors.As(cause, &cut) || cut.Host != "" && cut.Host != m.name {
+	if cut, is := errors.AsType[*host.ConnectionError](cause); !is || cut.Host != "" && cut.Host != m.name {
 		return loss
 	}
 	conn, closer, err := m.connect(m.run.voice(m, "")(ctx, "undo"))
@@ -83,8 +82,7 @@ func (m *member) relock(ctx context.Context) error {
 	}
 	for {
 		err := m.acquire(ctx)
-		var held *LockedError
-		if !errors.As(err, &held) || held.Run != m.run.o.ID {
+		if held, is := errors.AsType[*LockedError](err); !is || held.Run != m.run.o.ID {
 			return err
 		}
 		step.Say(m.run.voice(m, "")(ctx, "undo"), "waiting until the host gives up the lock of the lost connection")

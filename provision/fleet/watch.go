@@ -149,8 +149,7 @@ func (w watched) Run(ctx context.Context, c host.Command) (host.Output, error) {
 // told is what is reported of a command.
 func told(ctx context.Context, c host.Command, out host.Output, err error) report.Event {
 	e := report.Event{Kind: report.Output, Step: stepOf(ctx), Command: firstLine(c.Script), Code: out.Code}
-	var bad *host.CommandError
-	if errors.As(err, &bad) {
+	if bad, is := errors.AsType[*host.CommandError](err); is {
 		out, e.Code = bad.Output, bad.Output.Code
 	} else if err != nil {
 		e.Error = err.Error()

@@ -67,8 +67,7 @@ func (h *Host) Sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := h.Run(t.Context(), host.Command{Script: script, Root: true})
 	if err != nil {
-		var bad *host.CommandError
-		if errors.As(err, &bad) {
+		if bad, is := errors.AsType[*host.CommandError](err); is {
 			t.Fatalf("%s\n%s%s", err, bad.Output.Stdout, bad.Output.Stderr)
 		}
 		t.Fatal(err)

@@ -119,8 +119,7 @@ const (
 
 // code returns the server's error code, 0 for another error.
 func code(err error) int32 {
-	var answer mongo.CommandError
-	if errors.As(err, &answer) {
+	if answer, is := errors.AsType[mongo.CommandError](err); is {
 		return answer.Code
 	}
 	return 0

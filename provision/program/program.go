@@ -202,8 +202,8 @@ func (c CLI) Command(words string) host.Command {
 
 // Said returns the message with which the program has failed, "" if it is none of its own.
 func (c CLI) Said(err error) string {
-	var failed *host.CommandError
-	if !errors.As(err, &failed) {
+	failed, is := errors.AsType[*host.CommandError](err)
+	if !is {
 		return ""
 	}
 	// Lines before the error only report progress.

@@ -25,12 +25,10 @@ func (s *Server) restartFor(ctx context.Context, h host.Host) (string, error) {
 	// The server may still listen where earlier files said.
 	c := s.client(h, st)
 	differ, err := s.differing(ctx, c, st)
-	var auth errAuth
-	var down errDown
 	switch {
-	case errors.As(err, &auth):
+	case errors.As(err, new(errAuth)):
 		return "it has another password than its files say", nil
-	case errors.As(err, &down):
+	case errors.As(err, new(errDown)):
 		return fmt.Sprintf("it does not listen on port %d", c.port), nil
 	case err != nil && strings.HasPrefix(err.Error(), "LOADING"):
 		return "", nil

@@ -136,11 +136,10 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 	}
 	what, err := s.client(h, st).foreign(ctx)
 	var auth errAuth
-	var down errDown
 	switch {
 	case errors.As(err, &auth):
 		return fmt.Errorf("%s asks for a password that the toolkit does not know (%s)%s", s.product.name, auth.said, next)
-	case errors.As(err, &down):
+	case errors.As(err, new(errDown)):
 		return nil // the step "redis: service" says so
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.product.name, err)

@@ -194,8 +194,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, error) {
 	c := s.client(h, st)
 	err := c.ready(ctx)
-	var auth errAuth
-	if errors.As(err, &auth) {
+	if auth, is := errors.AsType[errAuth](err); is {
 		return c, fmt.Errorf("%s has another password than its files say (%s)\nhint: `systemctl restart %s` on the host gives it that of its files", s.product.name, auth.said, s.product.unit)
 	}
 	if err != nil {

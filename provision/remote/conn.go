@@ -104,8 +104,7 @@ func (c *Conn) DialContext(ctx context.Context, network, address string) (net.Co
 	case !c.link.Alive():
 		return nil, c.lost(err)
 	}
-	var open *ssh.OpenChannelError
-	if errors.As(err, &open) {
+	if open, is := errors.AsType[*ssh.OpenChannelError](err); is {
 		return nil, fmt.Errorf("%s from %s: %s", address, c.Name(), open.Message)
 	}
 	return nil, fmt.Errorf("%s from %s: %w", address, c.Name(), err)
@@ -178,8 +177,8 @@ func opened[S any](ctx context.Context, c *Conn, open func() (S, error)) (S, err
 		if time.Since(began) > c.patience/10 {
 			c.standings.giveUp()
 		}
-		var open *ssh.OpenChannelError
-		if !errors.As(err, &open) {
+		open, is := errors.AsType[*ssh.OpenChannelError](err)
+		if !is {
 			return none, c.lost(err)
 		}
 		if time.Since(began) > c.patience {

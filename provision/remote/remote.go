@@ -145,8 +145,8 @@ func isAuth(err error) bool {
 
 // withoutHint removes the hint of a fault, which would be to do ssh:setup: that is in progress.
 func withoutHint(err error) error {
-	var f *login.Fault
-	if !errors.As(err, &f) {
+	f, is := errors.AsType[*login.Fault](err)
+	if !is {
 		return err
 	}
 	bare := *f

@@ -86,8 +86,7 @@ func (c *Conn) asRoot(ctx context.Context) (identity, error) {
 	defer func() { <-c.root.turn }()
 	if !c.root.known {
 		way, err := c.findRoot(ctx)
-		var gone *host.ConnectionError
-		if ctx.Err() != nil || errors.As(err, &gone) {
+		if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
 			return identity{}, err // it may succeed the next time
 		}
 		c.root.known, c.root.way, c.root.err = true, way, err

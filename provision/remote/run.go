@@ -263,7 +263,6 @@ func (r *running) result(err error) (host.Output, error) {
 	out := host.Output{Stdout: r.stdout.text(), Stderr: r.stderr.text()}
 	var exit *exitError
 	var missing *ssh.ExitMissingError
-	var gone *host.ConnectionError
 	if errors.As(err, &missing) {
 		// The session may see the end of the connection before we do.
 		select {
@@ -273,7 +272,7 @@ func (r *running) result(err error) (host.Output, error) {
 	}
 	switch {
 	case err == nil:
-	case errors.As(err, &gone):
+	case errors.As(err, new(*host.ConnectionError)):
 		return out, err
 	case errors.As(err, &exit):
 		out.Code = exit.status

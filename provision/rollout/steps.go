@@ -237,8 +237,7 @@ func (i *Instance) Preflight() []step.Step {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
 				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)
 			_, err := h.Run(ctx, host.Command{Script: script, Look: true})
-			var failed *host.CommandError
-			if errors.As(err, &failed) {
+			if failed, is := errors.AsType[*host.CommandError](err); is {
 				return fmt.Errorf("%s\nhint: free space there", strings.TrimSpace(failed.Output.Stderr))
 			}
 			return err

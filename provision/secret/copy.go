@@ -49,8 +49,7 @@ func Copy(title, path, group string, get func(ctx context.Context) (string, erro
 		}
 		change.Apply = func(ctx context.Context) error {
 			err := host.WriteFile(ctx, h, wish)
-			var failed *host.CommandError
-			if errors.As(err, &failed) && strings.Contains(failed.Output.Stderr, "invalid group") {
+			if failed, is := errors.AsType[*host.CommandError](err); is && strings.Contains(failed.Output.Stderr, "invalid group") {
 				err = fmt.Errorf("%w\nhint: go tool mage install:env", err)
 			}
 			return err

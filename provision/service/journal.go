@@ -58,8 +58,7 @@ func journal(ctx context.Context, h host.Host, p systemd.Program, which, since s
 		script += " --since=" + host.Quote(since)
 	}
 	out, err := h.Run(ctx, host.Command{Root: true, Script: script, Watch: true})
-	var failed *host.CommandError
-	if errors.As(err, &failed) && strings.Contains(failed.Output.Stderr, "Failed to parse timestamp") {
+	if failed, is := errors.AsType[*host.CommandError](err); is && strings.Contains(failed.Output.Stderr, "Failed to parse timestamp") {
 		return "", fmt.Errorf("since %q: journalctl knows no such time\nhint: a time such as \"10 min ago\", yesterday or \"2026-11-21 08:00\"", since)
 	}
 	if err != nil {

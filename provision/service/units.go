@@ -151,8 +151,8 @@ func (u *Units) command(more ...string) string {
 
 // said reduces an error to the program's own words, if there are any.
 func (u *Units) said(err error) error {
-	var failed *host.CommandError
-	if !errors.As(err, &failed) || strings.TrimSpace(failed.Output.Stderr) == "" {
+	failed, is := errors.AsType[*host.CommandError](err)
+	if !is || strings.TrimSpace(failed.Output.Stderr) == "" {
 		return err
 	}
 	return errors.New(strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr), u.Program.Name+": "))

@@ -142,8 +142,7 @@ func (f *Files) Accepted(program func() string, user string) step.Proof {
 		defer cancel()
 		script := fmt.Sprintf("%s config check --config %s", host.Quote(program()), host.Quote(f.file(f.Program.Config()).Path))
 		_, err := h.Run(ctx, host.Command{User: user, Script: script, Look: true})
-		var failed *host.CommandError
-		if errors.As(err, &failed) {
+		if failed, is := errors.AsType[*host.CommandError](err); is {
 			said := strings.TrimPrefix(strings.TrimSpace(failed.Output.Stderr+failed.Output.Stdout), f.Program.Name+": ")
 			if !strings.Contains(said, "\nhint: ") {
 				said += "\nhint: fix the settings, or put the files that they name on the host, readable for " + user

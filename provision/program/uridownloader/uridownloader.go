@@ -154,8 +154,7 @@ func askMaster(ctx context.Context, d program.Daemon) error {
 		return err
 	}
 	err = a.Problem("GET " + path)
-	var told *program.Problem
-	if errors.As(err, &told) && told.Code == unknown {
+	if told, is := errors.AsType[*program.Problem](err); is && told.Code == unknown {
 		return nil
 	}
 	return err

@@ -105,8 +105,7 @@ func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways)
 		}
 		// sshd drops some connections when many arrive at once (MaxStartups), before it
 		// sends its banner. No login has been tried then.
-		var fault *Fault
-		if !errors.As(err, &fault) || fault.Kind != Dropped || try == mostTries {
+		if fault, is := errors.AsType[*Fault](err); !is || fault.Kind != Dropped || try == mostTries {
 			return nil, err
 		}
 		pause := time.Duration(float64(d.o.Retry<<try) * (0.5 + rand.Float64()))

@@ -106,8 +106,7 @@ func IsHangUp(err error) bool {
 
 // plain is an error's text without the prefix of Go's network packages.
 func plain(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
+	if op, is := errors.AsType[*net.OpError](err); is && op.Err != nil {
 		err = op.Err
 	}
 	text := strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")

@@ -103,8 +103,7 @@ func (d *Dialer) keyFile(ctx context.Context, path string, held []key) ([]key, e
 // publicOf returns the public key of a key file, from the file itself or the .pub beside it,
 // or nil if it is unknown.
 func publicOf(path string, text []byte, parse error) ssh.PublicKey {
-	var locked *ssh.PassphraseMissingError
-	if errors.As(parse, &locked) && locked.PublicKey != nil {
+	if locked, is := errors.AsType[*ssh.PassphraseMissingError](parse); is && locked.PublicKey != nil {
 		return locked.PublicKey
 	}
 	if public, _, _, _, err := ssh.ParseAuthorizedKey(text); err == nil {
