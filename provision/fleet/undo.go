@@ -86,10 +86,8 @@ func (m *member) relock(ctx context.Context) error {
 			return err
 		}
 		step.Say(m.run.voice(m, "")(ctx, "undo"), "waiting until the host gives up the lock of the lost connection")
-		select {
-		case <-ctx.Done():
+		if host.Sleep(ctx, 2*time.Second) != nil {
 			return err
-		case <-time.After(2 * time.Second):
 		}
 	}
 }

@@ -184,9 +184,7 @@ func opened[S any](ctx context.Context, c *Conn, open func() (S, error)) (S, err
 		if time.Since(began) > c.patience {
 			return none, fmt.Errorf("%s: sshd opens no session: %s\nhint: MaxSessions in its sshd_config must be 2 or more, and 10 is the usual", c.Name(), open.Message)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if host.Sleep(ctx, pause) != nil {
 			return none, context.Cause(ctx)
 		}
 	}

@@ -41,10 +41,8 @@ func Follow(ctx context.Context, h host.Host, p systemd.Program, lines int, sinc
 			}
 			line(text)
 		}
-		select {
-		case <-ctx.Done():
+		if host.Sleep(ctx, followEvery) != nil {
 			return nil
-		case <-time.After(followEvery):
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 // hop is a bastion that several hosts share.
@@ -109,9 +111,7 @@ func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways)
 			return nil, err
 		}
 		pause := time.Duration(float64(d.o.Retry<<try) * (0.5 + rand.Float64()))
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if host.Sleep(ctx, pause) != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
