@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -61,9 +62,7 @@ func (t *Targets) find(name string) (*parse.Function, error) {
 		}
 		names = append(names, shown(f))
 	}
-	for alias := range t.aliases {
-		names = append(names, alias)
-	}
+	names = slices.AppendSeq(names, maps.Keys(t.aliases))
 	hint := "go tool mage -l lists the targets"
 	if near := orList(t.havingWord(name)); near != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", near, hint)

@@ -1,9 +1,7 @@
 package chores
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/xml"
 	"fmt"
@@ -47,8 +45,8 @@ func (r Repo) imports(ctx context.Context) (map[string]map[string]int, error) {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
 	rooms := map[string]map[string]int{}
-	for lines := bufio.NewScanner(&out); lines.Scan(); {
-		from, to, _ := strings.Cut(lines.Text(), " ")
+	for line := range strings.Lines(out.String()) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
 		to, ours := strings.CutPrefix(to, module)
 		if !ours {
 			continue
@@ -143,7 +141,7 @@ func (r Repo) drawRooms(ctx context.Context) ([]byte, error) {
 	fmt.Fprintln(&b, `<style>rect{fill:#f4f1ea;stroke:#555}path{fill:none;stroke:#888;stroke-width:1}text{fill:#222;text-anchor:middle}@media(prefers-color-scheme:dark){rect{fill:#2c2f33;stroke:#999}path{stroke:#777}text{fill:#eee}}</style>`)
 	names := slices.Sorted(maps.Keys(rooms))
 	for _, from := range names {
-		for _, to := range slices.SortedFunc(maps.Keys(rooms[from]), func(a, b string) int { return cmp.Compare(a, b) }) {
+		for _, to := range slices.Sorted(maps.Keys(rooms[from])) {
 			a, z := at[from], at[to]
 			x1, y1, x2, y2 := a.x+wide/2, a.y+high, z.x+wide/2, z.y
 			fmt.Fprintf(&b, `<path d="M%d %dC%d %d %d %d %d %d"/>`+"\n", x1, y1, x1, y1+gapUp/2, x2, y2-gapUp/2, x2, y2)

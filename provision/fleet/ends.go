@@ -30,13 +30,7 @@ func (r *run) open(ctx context.Context) bool {
 }
 
 func (r *run) ableMembers() []*member {
-	var able []*member
-	for _, m := range r.members {
-		if m.able() {
-			able = append(able, m)
-		}
-	}
-	return able
+	return slices.DeleteFunc(slices.Clone(r.members), func(m *member) bool { return !m.able() })
 }
 
 // mayGoOn is called before anything is changed: if a host failed, or a required one is
@@ -50,12 +44,9 @@ func (r *run) mayGoOn(ctx context.Context) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.members {
-		if m.status == report.Failed || m.required && m.status == report.Unreachable && !r.o.KeepGoing {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.members, func(m *member) bool {
+		return m.status == report.Failed || m.required && m.status == report.Unreachable && !r.o.KeepGoing
+	})
 }
 
 // close releases the locks and closes the connections.
@@ -160,12 +151,7 @@ func (r *run) code(ctx context.Context) int {
 // unfinished reports whether work remains. A Ctrl-C after the last step
 // interrupted nothing.
 func (r *run) unfinished() bool {
-	for _, m := range r.members {
-		if !m.skip && m.done < m.jobs {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.members, func(m *member) bool { return !m.skip && m.done < m.jobs })
 }
 
 // verdict is one line: "deploy: 1 of 3 hosts failed, 2 not started".

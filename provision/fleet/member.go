@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,12 +47,9 @@ type member struct {
 }
 
 func (m *member) addPreflight(s step.Step) {
-	for _, have := range m.preflight {
-		if have.Title() == s.Title() {
-			return
-		}
+	if !slices.ContainsFunc(m.preflight, func(have step.Step) bool { return have.Title() == s.Title() }) {
+		m.preflight = append(m.preflight, s)
 	}
-	m.preflight = append(m.preflight, s)
 }
 
 // able reports whether the host can take more work.

@@ -54,12 +54,9 @@ func (m *member) count(r Result) {
 
 // rank orders outcomes of steps from good to bad: the worst is the outcome of the host.
 func rank(s report.Status) int {
-	for i, at := range []report.Status{"", report.Skipped, report.OK, report.WouldChange, report.Changed, report.NotStarted, report.Interrupted, report.Unreachable, report.Failed} {
-		if s == at {
-			return i
-		}
-	}
-	return 0
+	return slices.Index([]report.Status{
+		report.Skipped, report.OK, report.WouldChange, report.Changed, report.NotStarted, report.Interrupted, report.Unreachable, report.Failed,
+	}, s)
 }
 
 // statusOf maps err to the status of the host m.

@@ -216,12 +216,7 @@ func (r *run) isStopped(ctx context.Context) bool {
 
 // phase runs a phase, wave after wave.
 func (r *run) phase(ctx context.Context, p phase) {
-	var jobs []task
-	for _, j := range p.jobs {
-		if j.of.able() {
-			jobs = append(jobs, j)
-		}
-	}
+	jobs := slices.DeleteFunc(slices.Clone(p.jobs), func(j task) bool { return !j.of.able() })
 	if len(jobs) == 0 {
 		return
 	}
@@ -247,12 +242,7 @@ func (r *run) phase(ctx context.Context, p phase) {
 // runLate runs the late steps of hosts whose steps are done, even if the run is stopped or
 // interrupted: the steps handle that.
 func (r *run) runLate(ctx context.Context, p phase, w wave) {
-	var jobs []task
-	for _, j := range w.jobs {
-		if j.of.waits {
-			jobs = append(jobs, j)
-		}
-	}
+	jobs := slices.DeleteFunc(slices.Clone(w.jobs), func(j task) bool { return !j.of.waits })
 	r.work(p, wave{jobs: jobs, canary: w.canary}, func(m *member, j Job) { m.runLate(ctx, p.Name, j) })
 }
 

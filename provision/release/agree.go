@@ -3,6 +3,7 @@ package release
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,11 +32,7 @@ func (l Listing) same(m Manifest) (Manifest, bool) {
 // the newest that is current anywhere. So hosts of which only some have a new release come together
 // at the one before it. differ describes the hosts if their current releases are not one, "" if they are.
 func Agree(lists map[string]Listing, version string) (to map[string]Manifest, differ string, err error) {
-	hosts := make([]string, 0, len(lists))
-	for name := range lists {
-		hosts = append(hosts, name)
-	}
-	slices.Sort(hosts)
+	hosts := slices.Sorted(maps.Keys(lists))
 	differ = differing(lists, hosts)
 	to = map[string]Manifest{}
 	if version != "" || len(hosts) < 2 {

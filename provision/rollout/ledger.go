@@ -101,12 +101,10 @@ func (l *ledger) used() {
 func (l *ledger) begin(s step.Undoer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, b := range l.begun {
-		if b.Title() == s.Title() {
-			return // Apply is called again after it failed halfway
-		}
+	// Apply is called again after it failed halfway.
+	if !slices.ContainsFunc(l.begun, func(b step.Undoer) bool { return b.Title() == s.Title() }) {
+		l.begun = append(l.begun, s)
 	}
-	l.begun = append(l.begun, s)
 }
 
 // keep records whether the new state has proved itself.
