@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,24 +38,22 @@ func parseConf(name, text string) ([]line, error) {
 
 // last returns the value of key that is in effect, which is the last one; "" for none.
 func last(lines []line, key string) string {
-	value := ""
-	for _, l := range lines {
+	for _, l := range slices.Backward(lines) {
 		if l.key == key {
-			value = l.value()
+			return l.value()
 		}
 	}
-	return value
+	return ""
 }
 
 // included returns the index of the line that includes a file, -1 for none.
 func included(lines []line, file string) int {
-	at := -1
-	for i, l := range lines {
+	for i, l := range slices.Backward(lines) {
 		if l.key == "include" && l.value() == file {
-			at = i
+			return i
 		}
 	}
-	return at
+	return -1
 }
 
 var errQuotes = errors.New("unbalanced quotes")

@@ -35,11 +35,7 @@ func (s *Server) restartFor(ctx context.Context, h host.Host) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", s.product.name, err)
 	case len(differ) > 0:
-		var keys []string
-		for _, d := range differ {
-			keys = append(keys, d.key)
-		}
-		return strings.Join(keys, ", "), nil
+		return strings.Join(keysOf(differ), ", "), nil
 	}
 	if st.password != "" {
 		open := c

@@ -36,22 +36,10 @@ func (s *Server) inspect(ctx context.Context, h host.Host) (state, error) {
 	if err != nil {
 		return st, err
 	}
-	for _, f := range []struct {
-		into  *host.File
-		there *bool
-		path  string
-	}{
-		{&st.main, &st.installed, s.product.main},
-		{&st.settings, nil, s.product.settings()},
-		{&st.secret, &st.made, s.product.secret()},
-		{&st.dropIn, nil, s.product.dropIn()},
-	} {
-		var there bool
-		*f.into, there = files[f.path]
-		if f.there != nil {
-			*f.there = there
-		}
-	}
+	st.main, st.installed = files[s.product.main]
+	st.settings = files[s.product.settings()]
+	st.secret, st.made = files[s.product.secret()]
+	st.dropIn = files[s.product.dropIn()]
 	if st.lines, err = parseConf(s.product.main, st.main.Content); err != nil {
 		return st, err
 	}

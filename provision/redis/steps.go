@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/diff"
@@ -171,8 +172,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 	if err != nil {
 		return err
 	}
-	for i := len(differ) - 1; i >= 0; i-- { // bind and port are the first of the list
-		d := differ[i]
+	for _, d := range slices.Backward(differ) { // bind and port are the first of the list
 		if d.key == "port" && c.tls == "" || d.key == "tls-port" && c.tls != "" {
 			continue // changing it would cut our connection; a restart does it
 		}
@@ -210,11 +210,7 @@ func (s *Server) reach(ctx context.Context, h host.Host, st state) (client, erro
 
 // differing returns the settings that are different in the running server.
 func (s *Server) differing(ctx context.Context, c client, st state) ([]directive, error) {
-	var keys []string
-	for _, d := range s.directives(st) {
-		keys = append(keys, d.key)
-	}
-	now, err := c.config(ctx, keys...)
+	now, err := c.config(ctx, keysOf(s.directives(st))...)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +225,14 @@ func (s *Server) differing(ctx context.Context, c client, st state) ([]directive
 		}
 	}
 	return differ, nil
+}
+
+func keysOf(all []directive) []string {
+	var keys []string
+	for _, d := range all {
+		keys = append(keys, d.key)
+	}
+	return keys
 }
 
 // bytesOf reads a size as redis.conf writes it: k is 1000, kb is 1024.
