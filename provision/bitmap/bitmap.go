@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/host"
@@ -102,27 +103,20 @@ func (c CLI) lack(ctx context.Context, h host.Host, names []string) (string, err
 	if err != nil {
 		return "", err
 	}
-	if !there {
-		return "make the bit-maps of " + strings.Join(names, ", "), nil
-	}
-	lines, err := c.status(ctx, h)
-	if err != nil {
-		if !errors.As(err, new(*host.CommandError)) {
+	if there {
+		lines, err := c.status(ctx, h)
+		switch {
+		case err == nil:
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return lines[name].store && lines[name].archive })
+			if len(names) == 0 {
+				return "", nil
+			}
+		case !errors.As(err, new(*host.CommandError)):
 			return "", err
 		}
-		// The query may fail because something is missing: if that is a fault, Apply meets it.
-		return "make the bit-maps of " + strings.Join(names, ", "), nil
+		// Another error may come from what is missing: if that is a fault, Apply meets it.
 	}
-	var missing []string
-	for _, name := range names {
-		if l, ok := lines[name]; !ok || !l.store || !l.archive {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) == 0 {
-		return "", nil
-	}
-	return "make the bit-maps of " + strings.Join(missing, ", "), nil
+	return "make the bit-maps of " + strings.Join(names, ", "), nil
 }
 
 type sides struct{ store, archive bool }
