@@ -229,17 +229,11 @@ func (b *Bundle) of(kind string) ([]deb, error) {
 	var found []deb
 	var kinds []string
 	for _, d := range b.debs {
-		folder, _, _ := strings.Cut(d.path, "/")
-		if !d.isPackage() {
-			continue
-		}
-		if !platformFolder.MatchString(folder) {
+		switch folder, _, _ := strings.Cut(d.path, "/"); {
+		case !d.isPackage():
+		case folder == kind || !platformFolder.MatchString(folder):
 			found = append(found, d)
-			continue
-		}
-		if folder == kind {
-			found = append(found, d)
-		} else if !slices.Contains(kinds, folder) {
+		case !slices.Contains(kinds, folder):
 			kinds = append(kinds, folder)
 		}
 	}
