@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -158,8 +157,7 @@ func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum st
 }
 
 func hexSum(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
 // WriteSums lists all files of a folder in SHA256SUMS, as a bundle needs it.
