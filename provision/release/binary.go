@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -149,38 +150,29 @@ type Binaries struct {
 	source Source
 
 	mu   sync.Mutex
-	have map[string]*answer
-}
-
-type answer struct {
-	once   sync.Once
-	binary Binary
-	err    error
+	have map[string]func() (Binary, error)
 }
 
 // NewBinaries returns Binaries that call source.
 func NewBinaries(source Source) *Binaries {
-	return &Binaries{source: source, have: map[string]*answer{}}
+	return &Binaries{source: source, have: map[string]func() (Binary, error){}}
 }
 
 // For returns the program for an architecture.
 func (b *Binaries) For(ctx context.Context, arch string) (Binary, error) {
 	b.mu.Lock()
-	a := b.have[arch]
-	if a == nil {
-		a = &answer{}
-		b.have[arch] = a
+	once := b.have[arch]
+	if once == nil {
+		once = sync.OnceValues(func() (binary Binary, err error) {
+			built, err := b.source(ctx, arch)
+			if err == nil {
+				binary, err = OpenBinary(built.Path, arch)
+			}
+			binary.Content = cmp.Or(built.Content, binary.Content)
+			return binary, err
+		})
+		b.have[arch] = once
 	}
 	b.mu.Unlock()
-	a.once.Do(func() {
-		built, err := b.source(ctx, arch)
-		if err == nil {
-			a.binary, err = OpenBinary(built.Path, arch)
-		}
-		if built.Content != "" {
-			a.binary.Content = built.Content
-		}
-		a.err = err
-	})
-	return a.binary, a.err
+	return once()
 }
