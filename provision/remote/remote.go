@@ -212,17 +212,11 @@ func (d *Dialer) check(ctx context.Context, h inventory.Host) Checked {
 	}
 	defer c.Close()
 	r.Target = c.Target()
-	var errs []error
-	if r.Facts, err = host.FactsOf(ctx, c); err != nil {
-		errs = append(errs, err)
-	}
-	if err := r.look(ctx, c); err != nil {
-		errs = append(errs, err)
-	}
-	if r.Root, err = c.Root(ctx); err != nil {
-		errs = append(errs, err)
-	}
-	r.Err = errors.Join(errs...)
+	var noFacts, noRoot error
+	r.Facts, noFacts = host.FactsOf(ctx, c)
+	unseen := r.look(ctx, c)
+	r.Root, noRoot = c.Root(ctx)
+	r.Err = errors.Join(noFacts, unseen, noRoot)
 	r.warn()
 	return r
 }
