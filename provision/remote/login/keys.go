@@ -32,9 +32,11 @@ type key struct {
 func (d *Dialer) keys(ctx context.Context, t Target) ([]key, error) {
 	held := d.agents.keys(t.agent)
 	var offered []key
-	add := func(k key) {
-		if !slices.ContainsFunc(offered, func(o key) bool { return sameKey(o.PublicKey(), k.PublicKey()) }) {
-			offered = append(offered, k)
+	add := func(keys []key) {
+		for _, k := range keys {
+			if !slices.ContainsFunc(offered, func(o key) bool { return sameKey(o.PublicKey(), k.PublicKey()) }) {
+				offered = append(offered, k)
+			}
 		}
 	}
 	for _, path := range t.files {
@@ -44,26 +46,17 @@ func (d *Dialer) keys(ctx context.Context, t Target) ([]key, error) {
 		case err != nil:
 			return nil, fmt.Errorf("identity file: %w", err)
 		default:
-			for _, k := range found {
-				add(k)
-			}
+			add(found)
 		}
 	}
 	if !t.only {
-		for _, k := range held {
-			add(k)
-		}
+		add(held)
 	}
 	if len(t.files) == 0 {
 		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
 			// An unreadable default file is skipped: nobody has configured it.
-			found, err := d.keyFile(ctx, filepath.Join(d.o.Home, ".ssh", name), held)
-			if err != nil {
-				continue
-			}
-			for _, k := range found {
-				add(k)
-			}
+			found, _ := d.keyFile(ctx, filepath.Join(d.o.Home, ".ssh", name), held)
+			add(found)
 		}
 	}
 	return offered, nil
