@@ -103,12 +103,15 @@ func (s Source) usual() (path, notice string) {
 	return "", ""
 }
 
-func (s Source) join(path string) string {
+func (s Source) join(path string) string { return within(s.Dir, path) }
+
+// within returns a path that is relative to a folder, "" for the working directory.
+func within(dir, path string) string {
 	path = expandHome(filepath.FromSlash(path))
-	if s.Dir == "" || filepath.IsAbs(path) {
+	if dir == "" || path == "" || filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(s.Dir, path)
+	return filepath.Join(dir, path)
 }
 
 func fileExists(path string) bool {
@@ -149,7 +152,7 @@ func parse(path string, data []byte) (*Inventory, error) {
 		return nil, err
 	}
 	for _, p := range i.paths() {
-		*p = absolute(dir, *p)
+		*p = within(dir, *p)
 	}
 	return i, errors.Join(faults...)
 }
@@ -179,17 +182,6 @@ func (i *Inventory) paths() []*string {
 		all = append(all, &h.IdentityFile, &h.KnownHosts, &h.Binary, &h.Downloader.Binary)
 	}
 	return all
-}
-
-func absolute(dir, path string) string {
-	if path == "" {
-		return ""
-	}
-	path = expandHome(filepath.FromSlash(path))
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
 }
 
 // expandHome replaces a ~ at the beginning by the user's home folder.
