@@ -216,7 +216,8 @@ func (s *scope) has(u *uri.URI) bool {
 	case "domain":
 		return s.names[domain(u)]
 	case "prefix":
-		return slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(u.String(), p) })
+		text := u.String()
+		return slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 	}
 	return true
 }
