@@ -24,6 +24,9 @@ func TestDial(t *testing.T) {
 	if c.Name() != "web1" || !strings.Contains(c.Target(), "@127.0.0.1:") {
 		t.Errorf("got %s, %s", c.Name(), c.Target())
 	}
+	if c.link.Reached <= 0 { // which says how far the host is
+		t.Errorf("reached after %s", c.link.Reached)
+	}
 	out := run(t, c, host.Command{Script: "echo out; echo err >&2; exit 3", OK: []int{3}})
 	if want := (host.Output{Stdout: "out\n", Stderr: "err\n", Code: 3}); out != want {
 		t.Errorf("got %+v, want %+v", out, want)

@@ -15,7 +15,8 @@ import (
 
 // link is an open, authenticated connection with keepalives.
 type Link struct {
-	// Reached is how long it took until TCP was connected: a round trip, however busy the host is.
+	// Reached is how long it took until TCP was connected: about a round trip, however busy the host is; through a bastion
+	// with the bastion's answer, and with the look-up of a name.
 	Reached time.Duration
 
 	t      Target
