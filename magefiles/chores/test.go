@@ -168,8 +168,7 @@ func (r Repo) TestSystem(ctx context.Context, names string) error {
 	if err != nil {
 		return err
 	}
-	names = strings.TrimPrefix(names, "^")
-	names = cmp.Or(names, systemPrefix)
+	names = cmp.Or(strings.TrimPrefix(names, "^"), systemPrefix)
 	if !strings.HasPrefix(names, systemPrefix) {
 		return fmt.Errorf("-run=%s: the names of system tests begin with %s", names, systemPrefix)
 	}

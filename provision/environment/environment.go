@@ -66,7 +66,6 @@ func (o Options) account() step.Wish {
 			return nil, nil
 		}
 		return &step.Change{Summary: strings.Join(summary, " and "), Apply: func(ctx context.Context) error {
-
 			return host.AsRoot(ctx, h, "PATH=$PATH:/usr/sbin:/sbin; "+strings.Join(commands, " && "))
 		}}, nil
 	})

@@ -52,7 +52,7 @@ func (m *member) count(r Result) {
 	}
 }
 
-// rank orders outcomes of steps from good to bad: the worst is the outcome of the host.
+// rank orders outcomes of steps from good to bad: the worst is the outcome of the host. -1 is that of a host without one.
 func rank(s report.Status) int {
 	return slices.Index([]report.Status{
 		report.Skipped, report.OK, report.WouldChange, report.Changed, report.NotStarted, report.Interrupted, report.Unreachable, report.Failed,

@@ -70,7 +70,7 @@ var shared struct {
 }
 
 // Shared returns a server without users, which other tests use too: it must not be killed or restarted, and each test needs a
-// database of its own. It takes a tenth of the time of a server for each test, and ends with the last of its tests.
+// database of its own. It ends with the last of the tests that use it at the same time.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.mu.Lock()
