@@ -207,11 +207,7 @@ func attemptAt(t testing.TB, e *Engine, w worker.Work) (got, *worker.Failure) {
 	t.Helper()
 	page, err := e.Download(t.Context(), w)
 	if err != nil {
-		var failure *worker.Failure
-		if !errors.As(err, &failure) {
-			t.Fatalf("%v is no *worker.Failure", err)
-		}
-		return got{}, failure
+		return got{}, worker.FailureOf(err)
 	}
 	if page.Body == nil {
 		return got{Page: page}, nil

@@ -3,7 +3,6 @@
 package scriptengine
 
 import (
-	"errors"
 	"os/exec"
 	"strings"
 	"sync"
@@ -35,14 +34,7 @@ func (r *rig) python(body string, change ...func(*download.Setting)) (worker.Pag
 	w := r.work("", change...)
 	w.Job.Code = download.Code{Language: script.Python, File: "job.py", Text: "def download(task):\n    " + strings.ReplaceAll(strings.TrimSpace(body), "\n", "\n    ") + "\n"}
 	page, err := r.engine.Download(r.t.Context(), w)
-	if err == nil {
-		return page, nil
-	}
-	failure := (*worker.Failure)(nil)
-	if !errors.As(err, &failure) {
-		r.t.Fatalf("%v is no *worker.Failure", err)
-	}
-	return page, failure
+	return page, worker.FailureOf(err)
 }
 
 func TestPython(t *testing.T) {

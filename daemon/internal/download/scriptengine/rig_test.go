@@ -131,14 +131,7 @@ func (r *rig) run(body string, change ...func(*download.Setting)) (worker.Page, 
 func (r *rig) runAll(text string, change ...func(*download.Setting)) (worker.Page, *worker.Failure) {
 	r.t.Helper()
 	page, err := r.engine.Download(r.t.Context(), r.work(text, change...))
-	if err == nil {
-		return page, nil
-	}
-	var failure *worker.Failure
-	if !errors.As(err, &failure) {
-		r.t.Fatalf("%v is no *worker.Failure", err)
-	}
-	return page, failure
+	return page, worker.FailureOf(err)
 }
 
 // work makes an attempt at the page /start.

@@ -4,7 +4,6 @@ package scriptengine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,11 +23,7 @@ func (r *rig) attemptAt(task download.Task, change func(*download.Setting)) (wor
 	w := r.work("", change)
 	w.Task, w.Job.Code, w.Job.Filter = task, download.Code{}, "uri_download"
 	page, err := r.engine.Download(r.t.Context(), w)
-	var failure *worker.Failure
-	if err != nil && !errors.As(err, &failure) {
-		r.t.Fatalf("%v is no *worker.Failure", err)
-	}
-	return page, failure
+	return page, worker.FailureOf(err)
 }
 
 func (r *rig) generate(text, host string) (worker.Page, *worker.Failure) {

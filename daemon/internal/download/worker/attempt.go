@@ -85,13 +85,7 @@ func (l *loop) download(ctx context.Context, t *task, turns *turns) (page Page, 
 	defer limit.Stop()
 	work := Work{Task: t.lease.Task, Job: t.job, Turn: turns.further, First: turns.first, Met: turns.met, Holds: turns.holds, Wants: turns.wants}
 	page, err := engine.Download(ctx, work.Pausing(limit))
-	if err == nil {
-		return page, nil
-	}
-	if !errors.As(err, &failure) {
-		failure = &Failure{Reason: err.Error()}
-	}
-	return page, failure
+	return page, FailureOf(err)
 }
 
 // finish stores a page.

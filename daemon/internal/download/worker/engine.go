@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -89,6 +90,16 @@ const UnableFor = time.Hour
 // Failed returns a failure of an attempt. The word names its kind.
 func Failed(word, format string, args ...any) *Failure {
 	return &Failure{Reason: word + ": " + fmt.Sprintf(format, args...)}
+}
+
+// FailureOf returns what an error of an engine means to the worker: one that is no [*Failure] leads
+// to a retry. It is nil if err is.
+func FailureOf(err error) *Failure {
+	f, own := errors.AsType[*Failure](err)
+	if err != nil && !own {
+		f = &Failure{Reason: err.Error()}
+	}
+	return f
 }
 
 // Ability says why an engine cannot work on this machine. It is safe for concurrent use; the zero value is able.
