@@ -129,7 +129,7 @@ func (s *Site) page(w http.ResponseWriter, i int) {
 	case 1:
 		link(fmt.Sprintf("/p/%d;jsessionid=%d", (i+1)%s.Pages, s.session.Add(1)))
 	case 2:
-		link(fmt.Sprintf("/loop/%d", i%3))
+		link("/loop/0") // the others are linked nowhere, as a redirect to a known URI is followed no further
 	case 3:
 		link(fmt.Sprintf("/error/%d", i))
 	case 4:
