@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,51 +20,98 @@ type File struct {
 	Owner, Group string
 }
 
-// largestFile bounds what ReadFile reads, in bytes.
-const largestFile = 512 << 10
-
-// noFile is the exit code of a script for a missing file.
-const noFile = 44
+const (
+	largestFile  = 512 << 10 // bytes of a file that is read
+	largestFiles = 960 << 10 // bytes of all files that are read by one command, of whose output the end of 1 MiB is kept
+)
 
 // ReadFile reads a file as root; false: it does not exist. Its content is not logged.
 func ReadFile(ctx context.Context, h Host, name string) (File, bool, error) {
-	script := fmt.Sprintf(`p=%s
-[ -e "$p" ] || exit %d
-stat -Lc '%%F|%%s|%%a|%%U|%%G' "$p" || exit
-[ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && cat "$p" || :`, Quote(name), noFile, largestFile)
-	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, OK: []int{noFile}, Look: true})
-	if err != nil {
-		return File{}, false, fmt.Errorf("read %s: %w", name, err)
-	}
-	if out.Code == noFile {
-		return File{}, false, nil
-	}
-	f, err := parseFile(name, out.Stdout)
-	if err != nil {
-		return File{}, false, fmt.Errorf("read %s: %w", name, err)
-	}
-	return f, true, nil
+	files, err := ReadFiles(ctx, h, name)
+	f, there := files[name]
+	return f, there, err
 }
 
-func parseFile(name, text string) (File, error) {
-	head, content, _ := strings.Cut(text, "\n")
+// ReadFiles is ReadFile for several files by one command, to save a sudo for each. The map
+// lacks files that do not exist.
+func ReadFiles(ctx context.Context, h Host, names ...string) (map[string]File, error) {
+	script := fmt.Sprintf(`set -- %s
+for p; do
+	shift
+	if [ -e "$p" ]; then echo 1; set -- "$@" "$p"; else echo 0; fi
+done
+[ $# -gt 0 ] || exit 0
+stat -Lc '%%F|%%s|%%a|%%U|%%G' -- "$@" || exit
+for p; do
+	shift
+	[ ! -f "$p" ] || set -- "$@" "$p"
+done
+[ $# -eq 0 ] || cat -- "$@" | head -c %d`, Words(names...), largestFiles)
+	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, Look: true})
+	if err == nil {
+		var files map[string]File
+		if files, err = parseFiles(names, out.Stdout); err == nil {
+			return files, nil
+		}
+	}
+	return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
+}
+
+// parseFiles reads a line for each name, 1 or 0; one of stat for each file; and the contents of all files.
+func parseFiles(names []string, text string) (map[string]File, error) {
+	var there []string
+	for _, name := range names {
+		known, rest, _ := strings.Cut(text, "\n")
+		text = rest
+		switch known {
+		case "1":
+			there = append(there, name)
+		case "0":
+		default:
+			return nil, fmt.Errorf("got %q, want whether %s exists", known, name)
+		}
+	}
+	files, sizes := map[string]File{}, make([]int64, len(there))
+	for i, name := range there {
+		head, rest, _ := strings.Cut(text, "\n")
+		text = rest
+		f, size, err := parseStat(head)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f.Path = name
+		files[name], sizes[i] = f, size
+	}
+	for i, name := range there {
+		if int64(len(text)) < sizes[i] {
+			return nil, fmt.Errorf("%s: got %d of %d bytes", name, len(text), sizes[i])
+		}
+		f := files[name]
+		f.Content, text = text[:sizes[i]], text[sizes[i]:]
+		files[name] = f
+	}
+	if text != "" {
+		return nil, fmt.Errorf("got %d bytes more than the files have", len(text))
+	}
+	return files, nil
+}
+
+func parseStat(head string) (f File, size int64, err error) {
 	fields := strings.Split(head, "|")
 	if len(fields) != 5 {
-		return File{}, fmt.Errorf("stat wrote %q", head)
+		return File{}, 0, fmt.Errorf("stat wrote %q", head)
 	}
-	size, err := strconv.ParseInt(fields[1], 10, 64)
+	size, err = strconv.ParseInt(fields[1], 10, 64)
 	mode, modeErr := strconv.ParseUint(fields[2], 8, 32)
 	switch {
 	case errors.Join(err, modeErr) != nil:
-		return File{}, fmt.Errorf("stat wrote %q", head)
+		return File{}, 0, fmt.Errorf("stat wrote %q", head)
 	case !strings.HasPrefix(fields[0], "regular"):
-		return File{}, fmt.Errorf("it is a %s: want a file", fields[0])
+		return File{}, 0, fmt.Errorf("it is a %s: want a file", fields[0])
 	case size > largestFile:
-		return File{}, fmt.Errorf("%d bytes: want %d at most", size, largestFile)
-	case int64(len(content)) != size:
-		return File{}, fmt.Errorf("got %d of %d bytes", len(content), size)
+		return File{}, 0, fmt.Errorf("%d bytes: want %d at most", size, largestFile)
 	}
-	return File{Path: name, Content: content, Mode: fs.FileMode(mode) & fs.ModePerm, Owner: fields[3], Group: fields[4]}, nil
+	return File{Mode: fs.FileMode(mode) & fs.ModePerm, Owner: fields[3], Group: fields[4]}, size, nil
 }
 
 // WriteFile replaces a file atomically, as root: it writes a file beside it, syncs and
@@ -112,41 +158,4 @@ func Exists(ctx context.Context, h Host, name string) (bool, error) {
 		return false, fmt.Errorf("look for %s: %w", name, err)
 	}
 	return out.Code == 0, nil
-}
-
-// ReadFiles is ReadFile for several files by one command, to save a sudo for each. The map
-// lacks files that do not exist.
-func ReadFiles(ctx context.Context, h Host, names ...string) (map[string]File, error) {
-	script := fmt.Sprintf(`set -- %s
-for p; do
-	[ -e "$p" ] || { echo; echo; continue; }
-	stat -Lc '%%F|%%s|%%a|%%U|%%G' "$p" || exit
-	[ -f "$p" ] && [ "$(stat -Lc %%s "$p")" -le %d ] && base64 -w0 <"$p"
-	echo
-done`, Words(names...), largestFile)
-	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, Look: true})
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
-	}
-	lines := strings.Split(strings.TrimSuffix(out.Stdout, "\n"), "\n")
-	if len(lines) != 2*len(names) {
-		return nil, fmt.Errorf("read %s: got %d lines", strings.Join(names, ", "), len(lines))
-	}
-	files := map[string]File{}
-	for i, name := range names {
-		head, coded := lines[2*i], lines[2*i+1]
-		if head == "" {
-			continue
-		}
-		content, err := base64.StdEncoding.DecodeString(coded)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		f, err := parseFile(name, head+"\n"+string(content))
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		files[name] = f
-	}
-	return files, nil
 }

@@ -1,27 +1,29 @@
 package host
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
 
-func TestParseFile(t *testing.T) {
+func TestParseFiles(t *testing.T) {
 	t.Parallel()
-	f, err := parseFile("/etc/x", "regular file|4|640|root|redis\na\nb\n")
-	if want := (File{"/etc/x", "a\nb\n", 0o640, "root", "redis"}); err != nil || f != want {
-		t.Errorf("got %+v, %v, want %+v", f, err, want)
-	}
-	if f, err := parseFile("/etc/x", "regular empty file|0|2755|a|b\n"); err != nil || f.Content != "" || f.Mode != 0o755 {
-		t.Errorf("empty: got %+v, %v", f, err)
+	got, err := parseFiles([]string{"/etc/x", "/etc/none", "/etc/empty", "/etc/y"}, "1\n0\n1\n1\nregular file|4|640|root|redis\nregular empty file|0|2755|a|b\nregular file|3|600|c|d\na\nb\n1\n0")
+	want := map[string]File{"/etc/x": {"/etc/x", "a\nb\n", 0o640, "root", "redis"}, "/etc/empty": {"/etc/empty", "", 0o755, "a", "b"}, "/etc/y": {"/etc/y", "1\n0", 0o600, "c", "d"}}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"directory|4096|755|root|root\n", "it is a directory"},
-		{"regular file|9999999|644|root|root\n", "524288 at most"},
-		{"regular file|5|644|root|root\nabc", "got 3 of 5 bytes"},
-		{"", `stat wrote ""`},
-		{"regular file|x|644|root|root\n", "stat wrote"},
+		{"1\ndirectory|4096|755|root|root\n", "it is a directory"},
+		{"1\nregular file|9999999|644|root|root\n", "524288 at most"},
+		{"1\nregular file|5|644|root|root\nabc", "got 3 of 5 bytes"},
+		{"1\nregular file|2|644|root|root\nabc", "got 1 bytes more"},
+		{"0\nabc", "got 3 bytes more"},
+		{"", "want whether /etc/x exists"},
+		{"1\n", `stat wrote ""`},
+		{"1\nregular file|x|644|root|root\n", "stat wrote"},
 	} {
-		if _, err := parseFile("/etc/x", c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseFiles([]string{"/etc/x"}, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q in it", c.text, err, c.want)
 		}
 	}

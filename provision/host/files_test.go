@@ -29,7 +29,7 @@ func (here) Run(ctx context.Context, c Command) (Output, error) {
 func TestReadFiles(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("stat and base64 are those of Linux hosts")
+		t.Skip("stat is that of Linux hosts")
 	}
 	dir := t.TempDir()
 	texts := map[string]string{"a b": "one\ntwo\n", "no end": "x", "empty": "", "odd": "\x00\xff\n\n", "-e": "dash\n"}
