@@ -168,7 +168,7 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 		if len(patterns) == 0 {
 			return
 		}
-		script += fmt.Sprintf("for f in %s; do [ ! -e \"$f\" ] || stat -Lc '%s %%.6Z %%n' \"$f\"; done\n", strings.Join(patterns, " "), name)
+		script += fmt.Sprintf("set --; for f in %s; do [ ! -e \"$f\" ] || set -- \"$@\" \"$f\"; done; [ $# -eq 0 ] || stat -Lc '%s %%.6Z %%n' -- \"$@\"\n", strings.Join(patterns, " "), name)
 	}
 	group(ofDaemon, append(unitFiles(d.program().Service()), d.Read...))
 	group(ofSocket, unitFiles(d.program().Socket()))
