@@ -14,7 +14,7 @@ import (
 )
 
 // treeFormat must be incremented when a change below alters the contents of a tree.
-const treeFormat = 5
+const treeFormat = 6
 
 // included are the packages of a fresh Debian server, so far as they matter to the toolkit.
 // The toolkit must install what is not among them.
@@ -58,8 +58,8 @@ func baseTree(ctx context.Context, cache, release string, out io.Writer) (string
 
 // idle, a script with a tree as $1, turns off what does nothing on such a host and takes time: a dozen
 // generators at each boot and each daemon-reload, questions of packages before each installation,
-// translations of package descriptions, two fifths of what apt reads, and a user's own systemd, which
-// would start again with each login.
+// translations of package descriptions, two fifths of what apt reads, the writing of each file of a package
+// to the disk before the next, and a user's own systemd, which would start again with each login.
 const idle = `for generator in "$1"/lib/systemd/system-generators/*; do
 	case $generator in */systemd-sysv-generator) continue;; esac
 	mkdir -p "$1"/etc/systemd/system-generators
@@ -67,6 +67,7 @@ const idle = `for generator in "$1"/lib/systemd/system-generators/*; do
 done
 rm -f "$1"/etc/apt/apt.conf.d/70debconf
 echo 'Acquire::Languages "none";' >"$1"/etc/apt/apt.conf.d/90languages
+echo force-unsafe-io >"$1"/etc/dpkg/dpkg.cfg.d/unsafe-io
 mkdir -p "$1"/var/lib/systemd/linger
 touch "$1"/var/lib/systemd/linger/root "$1"/var/lib/systemd/linger/deploy`
 
@@ -88,7 +89,7 @@ func makeTree(ctx context.Context, tree, release string, from sources) error {
 		// Each host makes its own.
 		"--customize-hook=rm -f \"$1\"/etc/ssh/ssh_host_* \"$1\"/etc/hostname",
 		"--customize-hook=chroot \"$1\" apt-get clean",
-		"--customize-hook=chroot \"$1\" apt-get install -y --download-only " + carried,
+		"--customize-hook=chroot \"$1\" apt-get install -y --no-install-recommends --download-only " + carried,
 		"--customize-hook=" + idle,
 		"--skip=cleanup/apt/cache", "--skip=cleanup/apt/lists",
 	}

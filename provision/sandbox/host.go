@@ -168,7 +168,7 @@ func (h *Host) ready(ctx context.Context) error {
 	seen := "nothing"
 	for {
 		if h.leader() != 0 {
-			running, err := h.Exec(ctx, "systemctl is-system-running || true")
+			running, err := h.Exec(ctx, "systemctl is-system-running --wait || true")
 			seen = strings.TrimSpace(running)
 			if err != nil {
 				seen = err.Error()

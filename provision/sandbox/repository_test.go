@@ -31,7 +31,7 @@ func TestSystemRepository(t *testing.T) {
 				t.Errorf("without the key: %v", err)
 			}
 			execute(t, h, "/usr/lib/apt/apt-helper download-file "+r.KeyURL+" /etc/apt/keyrings/f.asc >&2")
-			execute(t, h, "echo FERRETDB_LISTEN_ADDR="+h.Address+":27017 >/etc/default/ferretdb; "+update+" >&2 && apt-get install -q -y "+r.Package+" >&2")
+			execute(t, h, "echo FERRETDB_LISTEN_ADDR="+h.Address+":27017 >/etc/default/ferretdb; "+update+" >&2 && apt-get install -q -y --no-install-recommends "+r.Package+" >&2")
 			if got := execute(t, h, "systemctl is-active ferretdb; systemctl is-enabled ferretdb; stat -c %U:%a /var/lib/ferretdb"); got != "active\nenabled\nferretdb:700" {
 				t.Errorf("installed, it is %q", got)
 			}

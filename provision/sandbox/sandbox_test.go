@@ -120,7 +120,7 @@ func eachHost(t *testing.T, s *sandbox.Sandbox) {
 					t.Errorf("%s is there: %s", absent, got)
 				}
 			}
-			execute(t, h, "apt-get update -q && apt-get install -q -y cron redis-server >&2")
+			execute(t, h, "apt-get update -q && apt-get install -q -y --no-install-recommends cron redis-server >&2")
 			if got := execute(t, h, "systemctl is-active cron redis-server; redis-cli ping"); got != "active\nactive\nPONG" {
 				t.Errorf("after apt-get install: %q", got)
 			}
