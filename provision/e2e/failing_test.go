@@ -240,7 +240,7 @@ func statuses(t *testing.T, r e2e.Result, want map[string]report.Status) {
 func tryAptHeld(t *testing.T) {
 	l := e2e.New(t, e2e.Options{Hosts: []e2e.Host{{Name: "one", Roles: "filter, redis"}}, Settings: "uri_num_scale: 100000"})
 	// This apt-get holds the locks, and waits for a file before it installs.
-	l.Sh(t, "one", "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/go ]; do sleep 0.2; done' install bc")
+	l.Sh(t, "one", "apt-get update -qq; systemd-run -q --unit=other apt-get -y -o DPkg::Pre-Invoke::='touch /run/held; until [ -e /run/go ]; do sleep 0.2; done' --no-install-recommends install bc")
 	l.Sh(t, "one", "for i in $(seq 2400); do [ ! -e /run/held ] || exit 0; sleep 0.1; done; systemctl status other; exit 1")
 	run := l.Start(t, "deploy", "-json")
 	run.WaitFor(t, "apt: waiting for apt-get (process ")

@@ -40,7 +40,7 @@ type load struct {
 // the machine also has to deploy, and the filter must not fill up.
 const (
 	perCall = 10
-	between = 15 * time.Millisecond
+	between = 50 * time.Millisecond
 )
 
 // someone makes one call, and returns the items that the answer calls new.

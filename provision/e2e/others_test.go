@@ -32,7 +32,7 @@ log:
 limits: {items: 50000} # a crawler sends no more
 END
 `
-	o.Sh(t, "one", all+`apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install cron redis-server >/dev/null 2>&1
+	o.Sh(t, "one", all+`apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install cron redis-server >/dev/null 2>&1
 crontab - <<'END'
 # m h  dom mon dow   command
 17 3 * * * echo "50\% of it" >/dev/null # of the administrators

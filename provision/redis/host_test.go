@@ -184,7 +184,7 @@ func TestSystemServerWithData(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
 	s, steps := server(t, redis.Options{})
-	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y redis-server >/dev/null")
+	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends redis-server >/dev/null")
 	// A server that was used for filters without an append-only file, and is down.
 	h.Sh(t, "redis-cli set urifilter:filters a; redis-cli save; systemctl disable -q --now redis-server")
 	h.Sh(t, `cp /etc/redis/redis.conf /root/before; printf 'slowlog-max-len 77' >>/etc/redis/redis.conf`)
@@ -246,7 +246,7 @@ func TestSystemServerWithData(t *testing.T) {
 func TestSystemServerOfOthers(t *testing.T) {
 	t.Parallel()
 	h := hosttest.New(t, "bookworm")
-	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y redis-server >/dev/null; redis-cli set shop:cart 1")
+	h.Sh(t, "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends redis-server >/dev/null; redis-cli set shop:cart 1")
 	refused(t, h, redis.Options{}, `Redis holds data of other applications: keys such as "shop:cart"`)
 	h.Sh(t, "redis-cli del shop:cart; redis-cli -n 3 set a 1")
 	refused(t, h, redis.Options{}, "keys in database 3")

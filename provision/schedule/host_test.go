@@ -69,7 +69,7 @@ func TestSystemScheduleRuns(t *testing.T) {
 			t.Parallel()
 			h.Sh(t, fmt.Sprintf(`/usr/lib/apt/apt-helper download-file %s /etc/apt/keyrings/f.asc >&2
 echo 'deb [signed-by=/etc/apt/keyrings/f.asc] %s %s %s' >/etc/apt/sources.list.d/f.list
-apt-get update -qq && apt-get install -qq -y %s >&2`, repository.KeyURL, repository.URL, repository.Suite, repository.Component, repository.Package))
+apt-get update -qq && apt-get install -qq -y --no-install-recommends %s >&2`, repository.KeyURL, repository.URL, repository.Suite, repository.Component, repository.Package))
 			daemon(t, h)
 			h.Sh(t, "mkdir -p /var/spool/cron/crontabs /etc/cron.d; echo '0 5 * * * root true' >/etc/cron.d/theirs; touch -d 2020-01-01 /etc/cron.d/theirs")
 
@@ -79,7 +79,7 @@ apt-get update -qq && apt-get install -qq -y %s >&2`, repository.KeyURL, reposit
 					t.Errorf("plan: %q", plan)
 				}
 			} else { // a cron that read its folder in the very second in which our file is written
-				h.Sh(t, `apt-get install -qq -y cron >&2; touch -d '+2 sec' /etc/cron.d; systemctl restart cron
+				h.Sh(t, `apt-get install -qq -y --no-install-recommends cron >&2; touch -d '+2 sec' /etc/cron.d; systemctl restart cron
 while [ "$(date +%s)" -lt "$(stat -c %Y /etc/cron.d)" ]; do sleep 0.02; done`)
 			}
 			hosttest.Must(t, h, crontab)
