@@ -71,7 +71,7 @@ func TestBlocksOfTheDocs(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	for _, program := range []string{"urifilter", "uridownloader"} {
-		if err := testserver.Program(filepath.Join(bin, program), []string{"CGO_ENABLED=0"}, "-trimpath", "./"+program); err != nil {
+		if err := testserver.Program(filepath.Join(bin, program), "-trimpath", "./"+program); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -139,7 +139,7 @@ func TestSystemPrometheus(t *testing.T) {
 	var ended []<-chan error
 	for _, program := range []string{"urifilter", "uridownloader"} {
 		binary := filepath.Join(dir, program)
-		if err := testserver.Program(binary, []string{"CGO_ENABLED=0"}, "-trimpath", "./"+program); err != nil {
+		if err := testserver.Program(binary, "-trimpath", "./"+program); err != nil {
 			t.Fatal(err)
 		}
 		addr := freePort(t)

@@ -189,7 +189,7 @@ func buildWithKind(t *testing.T) string {
 	write(t, path, string(list))
 	// Everything that depends on the settings is compiled. Without inlining that takes half the
 	// time: much of it would be copies of what the Redis client instantiates.
-	if err := testserver.Program(bin, nil, "-overlay="+path, "-gcflags="+module+"/...=-l", "./urifilter"); err != nil {
+	if err := testserver.Program(bin, "-overlay="+path, "-gcflags="+module+"/...=-l", "./urifilter"); err != nil {
 		t.Fatal(err)
 	}
 	return bin

@@ -85,7 +85,7 @@ func TestCompletionInShells(t *testing.T) {
 	}
 	for program, addr := range map[string]string{"urifilter": filter, "uridownloader": downloader} {
 		binary := filepath.Join(dir, program)
-		if err := testserver.Program(binary, []string{"CGO_ENABLED=0"}, "-trimpath", "./"+program); err != nil {
+		if err := testserver.Program(binary, "-trimpath", "./"+program); err != nil {
 			t.Fatal(err)
 		}
 		for _, shell := range completed {

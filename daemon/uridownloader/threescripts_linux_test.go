@@ -83,7 +83,7 @@ func released(t *testing.T) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir()}
 	p.program = filepath.Join(p.dir, "uridownloader")
-	if err := testserver.Program(p.program, []string{"CGO_ENABLED=0", "GOFLAGS=-trimpath"}, "."); err != nil {
+	if err := testserver.Program(p.program, "."); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -44,7 +44,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	built = filepath.Join(dir, "child")
 	cmd := exec.Command("go", "build", "-o", dir, "./testdata/child", "./testdata/liar")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}

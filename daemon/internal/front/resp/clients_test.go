@@ -327,7 +327,9 @@ func TestProgramsOfTheDocs(t *testing.T) {
 		if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		runSnippet(t, exec.CommandContext(t.Context(), "go", "run", "-trimpath", file), prints)
+		run := exec.CommandContext(t.Context(), "go", "run", "-trimpath", file)
+		run.Env = append(os.Environ(), "CGO_ENABLED=0") // also under the race detector, to share what is compiled
+		runSnippet(t, run, prints)
 	})
 	t.Run("python", func(t *testing.T) {
 		program, prints := r.snippet(t, "python", "#")

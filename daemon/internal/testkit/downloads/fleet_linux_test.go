@@ -85,7 +85,7 @@ func newFleet(t *testing.T, o Options) *fleet {
 
 func (f *fleet) build(program string) string {
 	binary := filepath.Join(f.dir, program)
-	if err := testserver.Program(binary, nil, "github.com/cr-clawer/urifilter/daemon/"+program); err != nil {
+	if err := testserver.Program(binary, "github.com/cr-clawer/urifilter/daemon/"+program); err != nil {
 		f.t.Fatal(err)
 	}
 	return binary

@@ -26,7 +26,7 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	folder = dir
 	path := filepath.Join(dir, "urifilter")
-	return path, testserver.Program(path, nil, "github.com/cr-clawer/urifilter/daemon/urifilter")
+	return path, testserver.Program(path, "github.com/cr-clawer/urifilter/daemon/urifilter")
 })
 
 // folder of the binary; "": not yet built.

@@ -41,7 +41,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	built = filepath.Join(dir, "escape")
 	cmd := exec.Command("go", "build", "-o", built, "./testdata/escape")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}

@@ -38,7 +38,7 @@ func Build(dir string, steps bool) (binary, module string, err error) {
 		args = append(args, "-overlay", overlay)
 	}
 	cmd := exec.Command("go", append(args, "./daemon/urifilter")...)
-	cmd.Dir = module
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0") // as releases are
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("build: %w\n%s", err, said)
 	}
