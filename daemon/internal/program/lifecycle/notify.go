@@ -16,6 +16,8 @@ import (
 
 	sdnotify "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/term"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 )
 
 const (
@@ -70,15 +72,9 @@ func KeepStarting() (stop func()) {
 
 // every calls f now and then repeatedly, until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
+	f()
+	for range repeat.Every(ctx, interval) {
 		f()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
 )
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 
 const (
 	flushEvery      = time.Second            // durability: interval
@@ -103,9 +104,9 @@ func Open(opt Options) (*Store, error) {
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
 		sets: map[string]*diskFilter{}, links: map[string]*disk.Lock{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(),
 	}
-	s.work.Go(func() { s.every(ctx, flushEvery, s.flush) })
-	s.work.Go(func() { s.every(ctx, checkpointEvery, s.checkpointDue) })
-	s.work.Go(func() { s.every(ctx, sweepEvery, s.sweep) })
+	s.work.Go(func() { every(ctx, flushEvery, s.flush) })
+	s.work.Go(func() { every(ctx, checkpointEvery, s.checkpointDue) })
+	s.work.Go(func() { every(ctx, sweepEvery, s.sweep) })
 	return s, nil
 }
 
@@ -309,16 +310,9 @@ func (s *Store) all() []*diskFilter {
 	return all
 }
 
-func (s *Store) every(ctx context.Context, interval time.Duration, work func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			work()
-		}
+func every(ctx context.Context, interval time.Duration, work func()) {
+	for range repeat.Every(ctx, interval) {
+		work()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 )
 
 // Reserve implements engine.Reserving. When its answer is lost, it is done again with the same id,
@@ -365,14 +366,7 @@ const (
 // letGo discards reservations that ended long ago, until the store is closed. Several daemons may
 // do so at once.
 func (s *Store) letGo() {
-	tick := time.NewTicker(letGoEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.run.Done():
-			return
-		case <-tick.C:
-		}
+	for range repeat.Every(s.run, letGoEvery) {
 		if err := s.letGoOnce(s.run); err != nil && s.run.Err() == nil {
 			s.log.Debug("let go of reservations in mysql", "err", err)
 		}

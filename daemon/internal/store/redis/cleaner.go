@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -30,14 +31,7 @@ type sighting struct {
 func (s *Store) cleaner(ctx context.Context) {
 	since := map[string]sighting{}
 	swept := time.Now()
-	tick := time.NewTicker(members.PollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range repeat.Every(ctx, members.PollEvery) {
 		if _, err := s.state.Check(); err != nil {
 			clear(since)
 			continue

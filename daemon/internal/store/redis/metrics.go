@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 )
 
@@ -61,15 +62,8 @@ const countEvery = 250 * time.Millisecond
 // counter asks Redis for the number of bits set, for the estimates: one stripe of one
 // filter at a time, so that the load does not grow with the filters.
 func (s *Store) counter(ctx context.Context) {
-	tick := time.NewTicker(countEvery)
-	defer tick.Stop()
 	var rest []base.Filter
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range repeat.Every(ctx, countEvery) {
 		if len(rest) == 0 {
 			rest = s.all()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
@@ -150,15 +151,8 @@ func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beating sync.WaitGroup
 	beating.Go(func() {
-		tick := time.NewTicker(members.PollEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				_ = s.members.Beat(ctx) // the resync itself finds out that Redis is away
-			}
+		for range repeat.Every(ctx, members.PollEvery) {
+			_ = s.members.Beat(ctx) // the resync itself finds out that Redis is away
 		}
 	})
 	return func() { cancel(); beating.Wait() }

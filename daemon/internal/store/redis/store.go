@@ -17,6 +17,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
@@ -274,14 +275,7 @@ func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64
 // sweeper lets go of what has expired, here; Redis does so by itself. It also gives mirrors the
 // size that they are to have.
 func (s *Store) sweeper(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range repeat.Every(ctx, sweepEvery) {
 		for _, f := range s.all() {
 			k := f.Base()
 			p, ok := f.(base.Sweeping)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 )
 
 const (
@@ -48,15 +49,9 @@ func newHistory() history { return history{of: map[*engine.Life]*ring{}} }
 
 // Sample samples until ctx ends.
 func (s *Status) Sample(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
+	s.Take()
+	for range repeat.Every(ctx, sampleEvery) {
 		s.Take()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

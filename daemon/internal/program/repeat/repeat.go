@@ -1,0 +1,27 @@
+// Package repeat paces the work that a program does again and again.
+package repeat
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Every yields the time now and then, until ctx ends: first when the interval has passed once. What
+// is late is left out.
+func Every(ctx context.Context, interval time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				if !yield(now) {
+					return
+				}
+			}
+		}
+	}
+}
