@@ -154,21 +154,10 @@ func (s *Store) number(ctx context.Context, set func(have map[string]int) map[st
 }
 
 func readIDs(ctx context.Context, c querier) (map[string]int, error) {
-	rows, err := c.QueryContext(ctx, "select name, id from "+idsTable)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	have := map[string]int{}
-	for rows.Next() {
-		var name string
-		var id int
-		if err := rows.Scan(&name, &id); err != nil {
-			return nil, err
-		}
-		have[name] = id
-	}
-	return have, rows.Err()
+	var name string
+	var id int
+	return have, eachRow(ctx, c, "select name, id from "+idsTable, func() { have[name] = id }, &name, &id)
 }
 
 var _ engine.Numbers = (*Store)(nil)

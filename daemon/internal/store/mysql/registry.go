@@ -195,20 +195,11 @@ func (s *Store) locked(ctx context.Context, do func(ctx context.Context, c *sql.
 
 // comments returns the comments of the tables whose names begin as ours do.
 func comments(ctx context.Context, c querier) (map[string]string, error) {
-	rows, err := c.QueryContext(ctx, "select table_name, table_comment from information_schema.tables where table_schema = database() and table_name like 'urifilter\\_%'")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	all := map[string]string{}
-	for rows.Next() {
-		var name, comment string
-		if err := rows.Scan(&name, &comment); err != nil {
-			return nil, err
-		}
-		all[name] = comment
-	}
-	return all, rows.Err()
+	var name, comment string
+	return all, eachRow(ctx, c,
+		"select table_name, table_comment from information_schema.tables where table_schema = database() and table_name like 'urifilter\\_%'",
+		func() { all[name] = comment }, &name, &comment)
 }
 
 // foreign returns the error for a table that is not ours, or is of another version.
