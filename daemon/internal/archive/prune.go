@@ -140,26 +140,12 @@ func (a *Archive) pruneChunks(ctx context.Context, l *lease, used map[string]boo
 func (a *Archive) whole(ctx context.Context, filter string) (map[string]int64, error) {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()
-	list := func(c *mongo.Collection, projection bson.D, each func(id string, doc bson.Raw)) error {
-		cursor, err := c.Find(ctx, filesOf(filter), options.Find().SetProjection(projection))
-		if err != nil {
-			return explain(ctx, err)
-		}
-		defer cursor.Close(ctx)
-		for cursor.Next(ctx) {
-			if id, ok := cursor.Current.Lookup("_id").StringValueOK(); ok {
-				each(id, cursor.Current)
-			}
-		}
-		return explain(ctx, cursor.Err())
-	}
-	id := bson.D{{Key: "_id", Value: 1}}
 	chunks := map[string]bool{}
-	if err := list(a.chunks, id, func(id string, _ bson.Raw) { chunks[id] = true }); err != nil {
+	if err := eachFile(ctx, a.chunks, filter, onlyID, func(id string, _ bson.Raw) { chunks[id] = true }); err != nil {
 		return nil, err
 	}
 	files := map[string]int64{}
-	err := list(a.files, append(id, bson.E{Key: "length", Value: 1}), func(id string, doc bson.Raw) {
+	err := eachFile(ctx, a.files, filter, bson.D{{Key: "_id", Value: 1}, {Key: "length", Value: 1}}, func(id string, doc bson.Raw) {
 		if length, ok := doc.Lookup("length").AsInt64OK(); ok && chunks[id] {
 			files[id] = length
 		}
@@ -172,23 +158,30 @@ func (a *Archive) whole(ctx context.Context, filter string) (map[string]int64, e
 func (a *Archive) fileIDs(ctx context.Context, c *mongo.Collection, l *lease, used map[string]bool) ([]string, error) {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()
-	only := options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}})
-	cursor, err := c.Find(ctx, filesOf(l.filter), only)
-	if err != nil {
-		return nil, explain(ctx, err)
-	}
-	defer cursor.Close(ctx)
 	var ids []string
-	for cursor.Next(ctx) {
-		id, ok := cursor.Current.Lookup("_id").StringValueOK()
-		if !ok {
-			continue // not made by this package
-		}
+	err := eachFile(ctx, c, l.filter, onlyID, func(id string, _ bson.Raw) {
 		if removable(l, id, used) {
 			ids = append(ids, id)
 		}
+	})
+	return ids, err
+}
+
+var onlyID = bson.D{{Key: "_id", Value: 1}}
+
+// eachFile visits what a collection has of the filter's files, if this package made it.
+func eachFile(ctx context.Context, c *mongo.Collection, filter string, projection bson.D, visit func(id string, doc bson.Raw)) error {
+	cursor, err := c.Find(ctx, filesOf(filter), options.Find().SetProjection(projection))
+	if err != nil {
+		return explain(ctx, err)
 	}
-	return ids, explain(ctx, cursor.Err())
+	defer cursor.Close(ctx)
+	for cursor.Next(ctx) {
+		if id, ok := cursor.Current.Lookup("_id").StringValueOK(); ok {
+			visit(id, cursor.Current)
+		}
+	}
+	return explain(ctx, cursor.Err())
 }
 
 // removable tells whether a file may be removed under a lease: it is the filter's, is not used, and
