@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 )
 
@@ -102,12 +101,5 @@ func TestLines(t *testing.T) {
 	}
 	if _, err := Lines("file", lines[:100]); err == nil {
 		t.Error("a short file is taken")
-	}
-}
-
-// A value from tables of Bloom filters.
-func TestFormulas(t *testing.T) {
-	if got := Ideal(10, 7); math.Abs(got-0.00819) > 1e-5 {
-		t.Errorf("ten bits, seven positions: got %v, want 0.00819", got)
 	}
 }

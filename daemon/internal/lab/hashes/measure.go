@@ -1,6 +1,7 @@
 package hashes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/lab"
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/rates"
 )
 
 // The filter that functions are tried in: at least ten bits an item, rounded up to a power of
@@ -119,12 +121,7 @@ func Measure(ctx context.Context, functions []Function, inputs []Input, each fun
 		results = append(results, r)
 	}
 	each(len(functions), len(functions), "")
-	slices.SortFunc(results, func(a, b Result) int {
-		if a.Nanos < b.Nanos {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.Nanos, b.Nanos) })
 	for i := range results {
 		results[i].Factor = results[i].Nanos / results[0].Nanos
 	}
@@ -158,7 +155,7 @@ func tried(f Function, in Input) Rate {
 			filter[p/64] |= 1 << (p % 64)
 		}
 	}
-	r := Rate{Input: in.Name, Items: len(in.in), Asked: len(in.out), Ideal: Ideal(float64(uint64(1)<<width)/float64(len(in.in)), K)}
+	r := Rate{Input: in.Name, Items: len(in.in), Asked: len(in.out), Ideal: rates.Classic(float64(uint64(1)<<width)/float64(len(in.in)), K)}
 	for _, item := range in.out {
 		f.positions(item, width, at[:])
 		if !slices.ContainsFunc(at[:], func(p uint64) bool { return filter[p/64]>>(p%64)&1 == 0 }) {
@@ -169,10 +166,4 @@ func tried(f Function, in Input) Rate {
 	r.Low, r.High = lab.Interval(r.Seen, r.Asked)
 	r.Factor = r.Measured / r.Ideal
 	return r
-}
-
-// Ideal is the false-positive rate of a Bloom filter with bitsPerItem bits an item and k positions
-// that are independent of each other (Bloom 1970, by the usual approximation).
-func Ideal(bitsPerItem float64, k int) float64 {
-	return math.Pow(-math.Expm1(-float64(k)/bitsPerItem), float64(k))
 }
