@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -234,12 +235,7 @@ func (e *Engine) Lookup(ref string) (*Filter, error) {
 	if err := e.unmadeFor(ref); err != nil {
 		return nil, err
 	}
-	known := make([]string, 0, len(e.name))
-	for name := range e.name {
-		known = append(known, name)
-	}
-	slices.Sort(known)
-	return nil, &UnknownFilterError{Ref: ref, Known: known}
+	return nil, &UnknownFilterError{Ref: ref, Known: slices.Sorted(maps.Keys(e.name))}
 }
 
 // Find is Lookup for callers who are told if there is no such filter: before that is said, a store
@@ -264,12 +260,7 @@ func (e *Engine) Find(ctx context.Context, ref string) (*Filter, error) {
 func (e *Engine) Filters() []*Filter {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	all := make([]*Filter, 0, len(e.id))
-	for _, f := range e.id {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b *Filter) int { return cmp.Compare(a.ID, b.ID) })
-	return all
+	return slices.SortedFunc(maps.Values(e.id), func(a, b *Filter) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // Listed reports whether the settings list a filter: the next start makes it if it is not there.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
@@ -108,11 +107,11 @@ func Known(lease time.Duration) time.Duration { return lease + max(lease, KeptSe
 // Lease converts seconds to a time in whole milliseconds, rounded up. An error says what seconds
 // may be.
 func Lease(seconds float64) (time.Duration, error) {
-	ms := math.Ceil(seconds*1000 - 0.001) // see Expire
-	if !(seconds > 0) || ms > float64(MaxLease/time.Millisecond) {
+	d, ok := WholeMilliseconds(seconds, MaxLease)
+	if !ok {
 		return 0, fmt.Errorf("lease: %.15g s: want more than 0, and at most %.0f (a day)", seconds, MaxLease.Seconds())
 	}
-	return time.Duration(max(1, ms)) * time.Millisecond, nil
+	return d, nil
 }
 
 // Reserving returns the filter's set as a Reserving, or a *KindError.

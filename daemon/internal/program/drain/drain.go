@@ -14,9 +14,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,21 +161,12 @@ func (d *Drainer) ended() bool {
 func (d *Drainer) open() []*conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	list := make([]*conn, 0, len(d.conns))
-	for c := range d.conns {
-		list = append(list, c)
-	}
-	return list
+	return slices.Collect(maps.Keys(d.conns))
 }
 
 // gone reports whether no request can come on any of the connections.
 func gone(list []*conn) bool {
-	for _, c := range list {
-		if c.state.Load() != closing {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(c *conn) bool { return c.state.Load() != closing })
 }
 
 // closeSilent begins to close the connections that have been silent for linger.

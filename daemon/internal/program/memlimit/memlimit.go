@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -81,12 +82,7 @@ func groups(root fs.FS) (all []group) {
 }
 
 func contains(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(list, ","), word)
 }
 
 type mount struct{ root, at string }

@@ -118,7 +118,7 @@ func wantedUnits(s Settings, o installOptions) ([]systemd.File, error) {
 		return files, nil
 	}
 	if info, err := os.Stat(o.binary); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return nil, fmt.Errorf("service install: %s is no program that can be run: %w\nhint: put the program there, or name another with --binary", o.binary, errOr(err, fs.ErrInvalid))
+		return nil, fmt.Errorf("service install: %s is no program that can be run: %w\nhint: put the program there, or name another with --binary", o.binary, cmp.Or(err, fs.ErrInvalid))
 	}
 	if o.user == "" {
 		o.user = s.Program.User()
@@ -148,13 +148,6 @@ func (h *unitHost) runs() string {
 		}
 	}
 	return ""
-}
-
-func errOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // isTimed reports whether --timer concerns a unit.

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +23,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
 )
-	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 
 const (
 	flushEvery      = time.Second            // durability: interval
@@ -303,11 +305,7 @@ func (s *Store) sticky() error {
 func (s *Store) all() []*diskFilter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*diskFilter, 0, len(s.sets))
-	for _, set := range s.sets {
-		all = append(all, set)
-	}
-	return all
+	return slices.Collect(maps.Values(s.sets))
 }
 
 func every(ctx context.Context, interval time.Duration, work func()) {

@@ -281,13 +281,10 @@ func (s *Set) owners(ctx context.Context, c querier, keys []bloom.Hash, visit fu
 
 // inLists does the pieces of keys that go into one look-up.
 func (s *Set) inLists(keys []bloom.Hash, do func(piece []bloom.Hash) error) error {
-	size := min(lookKeys, s.store.pieceOf())
-	for len(keys) > 0 {
-		piece := keys[:min(size, len(keys))]
+	for piece := range slices.Chunk(keys, min(lookKeys, s.store.pieceOf())) {
 		if err := do(piece); err != nil {
 			return err
 		}
-		keys = keys[len(piece):]
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,11 +198,7 @@ func (s *Store) find(name string) *Set {
 func (s *Store) all() []*Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*Set, 0, len(s.sets))
-	for _, set := range s.sets {
-		all = append(all, set)
-	}
-	return all
+	return slices.Collect(maps.Values(s.sets))
 }
 
 // Holds implements engine.Shared.

@@ -11,13 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
@@ -308,12 +309,7 @@ func (s *Store) Failed() <-chan struct{} { return nil }
 func (s *Store) all() []base.Filter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]base.Filter, 0, len(s.sets))
-	for _, f := range s.sets {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(f, g base.Filter) int { return f.Base().Spec.ID - g.Base().Spec.ID })
-	return all
+	return slices.SortedFunc(maps.Values(s.sets), func(f, g base.Filter) int { return f.Base().Spec.ID - g.Base().Spec.ID })
 }
 
 // Close implements engine.Store: it signs off, so that nobody waits for this daemon.

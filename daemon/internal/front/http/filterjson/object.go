@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -87,10 +88,5 @@ func decodeObject(text []byte, into map[string]member) error {
 }
 
 func unknownField(name string, into map[string]member) error {
-	var known []string
-	for k := range into {
-		known = append(known, k)
-	}
-	slices.Sort(known)
-	return &problem.Error{Code: items.UnknownField, Detail: strconv.Quote(name), Known: known}
+	return &problem.Error{Code: items.UnknownField, Detail: strconv.Quote(name), Known: slices.Sorted(maps.Keys(into))}
 }
