@@ -83,9 +83,8 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 			fmt.Fprintf(out, "  %v\n", damage)
 		}
 	})
-	var inUse *disk.InUseError
 	switch {
-	case errors.As(err, &inUse):
+	case errors.As(err, new(*disk.InUseError)):
 		return fmt.Errorf("%w\nhint: stop the daemon first (systemctl stop urifilter), or check a copy of the folder", err)
 	case err != nil:
 		return err

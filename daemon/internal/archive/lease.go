@@ -191,11 +191,10 @@ func (l *lease) hold(ctx context.Context) (_ context.Context, stop func()) {
 			case <-tick.C:
 			}
 			err := l.renew(work)
-			var lost *OvertakenError
 			switch {
 			case err == nil:
 				renewed = time.Now()
-			case errors.As(err, &lost), time.Since(renewed) > l.a.opt.Lease:
+			case errors.As(err, new(*OvertakenError)), time.Since(renewed) > l.a.opt.Lease:
 				cancel(&OvertakenError{Filter: l.filter})
 				return
 			case work.Err() == nil:
@@ -237,8 +236,7 @@ func (l *lease) blame(ctx, work context.Context, err error) error {
 	if cause := context.Cause(work); cause != nil {
 		return cause
 	}
-	var overtaken *OvertakenError
-	if errors.As(l.current(ctx), &overtaken) {
+	if overtaken, ok := errors.AsType[*OvertakenError](l.current(ctx)); ok {
 		return overtaken
 	}
 	return err

@@ -53,8 +53,7 @@ func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress)
 func (a *Archive) Verify(ctx context.Context, v Version, p Progress) error {
 	var damage []error
 	err := a.read(ctx, &v, p, func(_ int, _ []byte, err error) error {
-		var d *DamageError
-		if errors.As(err, &d) {
+		if errors.As(err, new(*DamageError)) {
 			damage = append(damage, err)
 			return nil
 		}
@@ -66,8 +65,7 @@ func (a *Archive) Verify(ctx context.Context, v Version, p Progress) error {
 // removedOr turns damage that was found in a version into ErrRemoved if the version no longer
 // exists: its files were meant to go.
 func (a *Archive) removedOr(ctx context.Context, v *Version, err error) error {
-	var damage *DamageError
-	if !errors.As(err, &damage) {
+	if !errors.As(err, new(*DamageError)) {
 		return err
 	}
 	ctx, cancel := a.bound(ctx, 1)

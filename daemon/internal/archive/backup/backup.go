@@ -212,14 +212,13 @@ func (k *Copier) restore(ctx context.Context, name, version string, p archive.Pr
 func (k *Copier) nameOf(ctx context.Context, ref string) (string, error) {
 	f, err := k.engine.Find(ctx, ref)
 	var waits *engine.RestoringError
-	var unknown *engine.UnknownFilterError
 	switch {
 	case err == nil:
 		_, err := f.BitMap()
 		return f.Name, err
 	case errors.As(err, &waits):
 		return waits.Filter, nil
-	case errors.As(err, &unknown):
+	case errors.As(err, new(*engine.UnknownFilterError)):
 		return ref, nil // the archive may have it
 	}
 	return "", err
@@ -254,13 +253,11 @@ func copied(v archive.Version, took time.Duration) Copy {
 // failed counts, logs and notes the error of a copy, and returns the error for the caller. A
 // copy that was not begun, or that its caller gave up, does not count as failed.
 func (k *Copier) failed(ctx context.Context, doing string, spec engine.Spec, err error) error {
-	var lease *archive.LeaseError
-	var unknown *UnknownVersionError
 	switch cause := context.Cause(ctx); {
 	case cause != nil:
 		k.log.Info(doing+" given up", "filter", spec.Name, "reason", cause)
 		return cause
-	case errors.As(err, &lease), errors.As(err, &unknown):
+	case errors.As(err, new(*archive.LeaseError)), errors.As(err, new(*UnknownVersionError)):
 		return err
 	}
 	k.metrics.failed.add(doing, spec.Name)
@@ -326,12 +323,10 @@ func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 				continue
 			}
 			_, err := k.Writeback(ctx, f.Name, nil)
-			var busy *BusyError
-			var lease *archive.LeaseError
 			switch {
 			case ctx.Err() != nil:
 				return
-			case errors.As(err, &busy), errors.As(err, &lease):
+			case errors.As(err, new(*BusyError)), errors.As(err, new(*archive.LeaseError)):
 				k.log.Info("scheduled writeback skipped: another daemon is writing back", "filter", f.Name, "reason", err)
 			case errors.Is(err, archive.ErrUnreachable):
 				unreachable = archive.ErrUnreachable

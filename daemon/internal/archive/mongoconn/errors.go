@@ -63,14 +63,13 @@ func Explain(ctx context.Context, err error) error {
 // Explained is like Explain, and reports whether it has changed the error. Errors of the driver
 // cannot be compared: they hold lists.
 func Explained(ctx context.Context, err error) (explained error, changed bool) {
-	var login *auth.Error
 	var server mongo.ServerError
 	switch {
 	case err == nil:
 		return nil, false
 	case errors.Is(ctx.Err(), context.Canceled):
 		return context.Cause(ctx), true
-	case errors.As(err, &login):
+	case errors.As(err, new(*auth.Error)):
 		return fmt.Errorf("%w: %w\nhint: see user, password and authSource in mongodb.uri", ErrCredentials, err), true
 	case IsNotPrimary(err):
 		return fmt.Errorf("%w: %w\nhint: %s", ErrNoPrimary, err, hintPrimary), true
@@ -100,8 +99,7 @@ func (c *Conn) ExplainOpen(ctx context.Context, err error) error {
 	if hint := tlsdial.Hint("mongodb", *beat); hint != "" {
 		return fmt.Errorf("%w: %w\nhint: %s", ErrUnreachable, *beat, hint)
 	}
-	var dial *net.OpError
-	if errors.As(*beat, &dial) && dial.Op == "dial" || mongo.IsTimeout(*beat) {
+	if dial, ok := errors.AsType[*net.OpError](*beat); ok && dial.Op == "dial" || mongo.IsTimeout(*beat) {
 		return fmt.Errorf("%w: %w\nhint: see the address in mongodb.uri, and whether MongoDB runs and lets this machine in", ErrUnreachable, *beat)
 	}
 	return fmt.Errorf("%w: %w\nhint: see address and port in mongodb.uri, and whether the server wants TLS (mongodb.tls)", ErrNotMongoDB, *beat)

@@ -211,8 +211,7 @@ func (j *Judge) followCleared(ctx context.Context, f *engine.Filter, do func(*en
 			return nil
 		}
 		now, lookup := j.Engine.Lookup(f.Name)
-		var ended *engine.UnknownFilterError
-		if now == f && errors.As(err, &ended) {
+		if now == f && errors.As(err, new(*engine.UnknownFilterError)) {
 			now, lookup = j.Engine.Successor(ctx, f)
 		}
 		switch {
@@ -222,7 +221,7 @@ func (j *Judge) followCleared(ctx context.Context, f *engine.Filter, do func(*en
 			return lookup
 		case now.Life() != f.Life():
 			return &DroppedError{f.Name}
-		case !errors.As(err, &ended):
+		case !errors.As(err, new(*engine.UnknownFilterError)):
 			return err
 		}
 		f = now

@@ -247,7 +247,7 @@ func (e *Engine) Find(ctx context.Context, ref string) (*Filter, error) {
 		return f, nil
 	}
 	store, shared := e.store.(Shared)
-	if unknown := (*UnknownFilterError)(nil); !errors.As(err, &unknown) || !shared || !e.following.Load() {
+	if !errors.As(err, new(*UnknownFilterError)) || !shared || !e.following.Load() {
 		return nil, err
 	}
 	if err := e.catching.up(ctx, store.CatchUp); err != nil {
@@ -273,7 +273,7 @@ func (e *Engine) Listed(name string) bool {
 // data of a filter in quarantine are moved away instead.
 func (e *Engine) Drop(ctx context.Context, name string) error {
 	f, err := e.Find(ctx, name)
-	if bad := asQuarantined(err); bad != nil {
+	if bad, ok := errors.AsType[*QuarantinedError](err); ok {
 		ctx, end, err := e.begin(ctx, bad.Name)
 		if err != nil {
 			return err

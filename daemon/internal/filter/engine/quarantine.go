@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,14 +102,5 @@ func (e *Engine) dropQuarantined(ctx context.Context, bad *QuarantinedError) err
 	e.quarantine = slices.DeleteFunc(e.quarantine, func(q Quarantined) bool { return q.Where == bad.Where })
 	e.mu.Unlock()
 	e.log.Warn("filter dropped from quarantine; its data are moved away, and the archive keeps its versions", "filter", bad.Name, "id", bad.ID, "to", to)
-	return nil
-}
-
-// asQuarantined returns the error for a filter in quarantine; nil for other filters.
-func asQuarantined(err error) *QuarantinedError {
-	var bad *QuarantinedError
-	if errors.As(err, &bad) {
-		return bad
-	}
 	return nil
 }

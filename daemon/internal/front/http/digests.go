@@ -113,7 +113,7 @@ func (c *call) importDigests() error {
 		return err
 	}
 	f, err := c.s.engine.Find(c.r.Context(), c.name)
-	if unknown := (*engine.UnknownFilterError)(nil); errors.As(err, &unknown) {
+	if errors.As(err, new(*engine.UnknownFilterError)) {
 		f, _, err = c.s.engine.CreateWith(c.r.Context(), spec, seed)
 	}
 	if err == nil {

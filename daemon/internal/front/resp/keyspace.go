@@ -2,7 +2,6 @@ package resp
 
 import (
 	"cmp"
-	"errors"
 	"path"
 	"strconv"
 
@@ -14,9 +13,8 @@ import (
 // filterOf finds the filter that an argument names; nil: there is none. It answers other errors.
 func (c *conn) filterOf(a scan.Span) (f *engine.Filter, ok bool) {
 	f, err := c.s.opt.Engine.Find(c.s.ctx, c.str(a))
-	var unknown *engine.UnknownFilterError
 	switch {
-	case errors.As(err, &unknown):
+	case isUnknown(err):
 		return nil, true
 	case err != nil:
 		c.error(err)
@@ -153,8 +151,7 @@ func del(c *conn, args []scan.Span) {
 // drop drops a filter; it answers if it fails.
 func (c *conn) drop(name string) bool {
 	err := c.s.opt.Engine.Drop(c.s.ctx, name)
-	var unknown *engine.UnknownFilterError
-	if err != nil && !errors.As(err, &unknown) { // another caller was faster
+	if err != nil && !isUnknown(err) { // another caller was faster
 		c.error(err)
 		return false
 	}

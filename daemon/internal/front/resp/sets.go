@@ -14,8 +14,7 @@ func set() terms { return terms{family: configs.CommandsSet} }
 
 // isUnknown reports whether an error says that there is no such filter.
 func isUnknown(err error) bool {
-	var unknown *engine.UnknownFilterError
-	return errors.As(err, &unknown)
+	return errors.As(err, new(*engine.UnknownFilterError))
 }
 
 // errAnswered is for a command that has its answer already.

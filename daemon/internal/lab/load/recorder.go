@@ -118,10 +118,6 @@ func (r *recorder) sorted() []ErrorCount {
 func codeOf(err error) string {
 	var answer *refusal
 	var timeout net.Error
-	var dns *net.DNSError
-	var record tls.RecordHeaderError
-	var certificate *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &answer):
 		return answer.code
@@ -129,9 +125,10 @@ func codeOf(err error) string {
 		return "odd_answer"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
-	case errors.As(err, &dns):
+	case errors.As(err, new(*net.DNSError)):
 		return "unknown_host"
-	case errors.As(err, &record), errors.As(err, &certificate), errors.As(err, &authority):
+	case errors.As(err, new(tls.RecordHeaderError)),
+		errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.UnknownAuthorityError)):
 		return "tls"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection_refused"

@@ -64,7 +64,6 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 	started := false
 	markStart(root, &started)
 	cmd, err := root.ExecuteContextC(ctx)
-	var usage UsageError
 	var code ExitCode
 	switch {
 	case err == nil:
@@ -73,7 +72,7 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 		return int(code)
 	case readerLeft(err):
 		return exitNoReader
-	case !started, errors.As(err, &usage):
+	case !started, errors.As(err, new(UsageError)):
 		line.print(root, err, fmt.Sprintf("`%s --help` shows what it takes", cmd.CommandPath()))
 		return ExitUsage
 	default:

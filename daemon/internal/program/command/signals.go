@@ -39,8 +39,7 @@ func WithSignals(parent context.Context) (ctx context.Context, stop func()) {
 // Stopped is how a command ends that shows things until Ctrl-C: without a message, with the exit
 // code of the signal. It is nil if no signal has ended ctx.
 func Stopped(ctx context.Context) error {
-	var s Signaled
-	if errors.As(context.Cause(ctx), &s) {
+	if s, ok := errors.AsType[Signaled](context.Cause(ctx)); ok {
 		return ExitCode(s.exitCode())
 	}
 	return nil

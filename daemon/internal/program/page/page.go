@@ -304,8 +304,7 @@ func (v *View) show(status int, name string) error {
 // explain puts an error into words, and into the head of the answer.
 func (v *View) explain(err error) {
 	v.Status, v.Title, v.Detail = v.site.Explain(err)
-	var known *problemdetail.Error
-	if errors.As(err, &known) && known.Header[0] != "" {
+	if known, ok := errors.AsType[*problemdetail.Error](err); ok && known.Header[0] != "" {
 		v.w.Header().Set(known.Header[0], known.Header[1])
 	}
 }

@@ -81,8 +81,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // Of finds the Error in err; any other error is internal, and its text is for the log only.
 func Of(err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own
 	}
 	return &Error{Code: Internal, Cause: err}

@@ -188,9 +188,7 @@ func Hint(section string, err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
-	var noTLS tls.RecordHeaderError
 	var op *net.OpError
-	var shake *HandshakeError
 	switch {
 	case errors.As(err, &authority):
 		return fmt.Sprintf("%s.tls_ca_file must hold the authority that has signed the server's certificate", section)
@@ -202,9 +200,10 @@ func Hint(section string, err error) string {
 		return "the server needs another certificate"
 	case errors.As(err, &op) && op.Op == "remote error":
 		return refused(section, op.Err.Error())
-	case errors.As(err, &noTLS), errors.As(err, &shake) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+	case errors.As(err, new(tls.RecordHeaderError)),
+		errors.As(err, new(*HandshakeError)) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
 		return fmt.Sprintf("the server does not speak TLS at that port: see its port, or set %s.tls: false", section)
-	case errors.As(err, &shake) && isTimeout(err):
+	case errors.As(err, new(*HandshakeError)) && isTimeout(err):
 		return fmt.Sprintf("the server does not answer a handshake of TLS: see its port, or set %s.tls: false", section)
 	}
 	return ""

@@ -40,12 +40,10 @@ func isNoSpace(err error) bool {
 
 // explain says what an error of the server means to an operator.
 func (o Options) explain(err error) error {
-	var demand *demandError
-	if err == nil || strings.Contains(err.Error(), "\nhint: ") && !errors.As(err, &demand) {
+	if err == nil || strings.Contains(err.Error(), "\nhint: ") && !errors.As(err, new(*demandError)) {
 		return err
 	}
 	hint := tlsdial.Hint("mysql", err)
-	var dns *net.DNSError
 	switch n := errorNumber(err); {
 	case hint != "":
 	case n == erAccessDenied:
@@ -58,7 +56,7 @@ func (o Options) explain(err error) error {
 		hint = "the server is read-only: name the primary in mysql.addr"
 	case errors.Is(err, mysql.ErrNoTLS):
 		hint = "the server has no TLS: set mysql.tls: false, or give it a certificate"
-	case errors.As(err, &dns):
+	case errors.As(err, new(*net.DNSError)):
 		hint = "check mysql.addr"
 	case isDial(err):
 		hint = "is MariaDB running there? (systemctl status mariadb)"
@@ -72,10 +70,8 @@ func (o Options) explain(err error) error {
 
 // trouble gives an error of the server the engine's name. Nothing was done of what it is of.
 func (s *Store) trouble(err error) error {
-	var unknown *engine.UnknownFilterError
-	var spec *engine.SpecError
 	switch {
-	case err == nil, errors.As(err, &unknown), errors.As(err, &spec),
+	case err == nil, errors.As(err, new(*engine.UnknownFilterError)), errors.As(err, new(*engine.SpecError)),
 		errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict), errors.Is(err, context.Canceled):
 		return err
 	case isNoSpace(err):
@@ -92,8 +88,7 @@ const (
 
 // errorNumber is that of the server's error; 0: it is none.
 func errorNumber(err error) uint16 {
-	var answer *mysql.MySQLError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return answer.Number
 	}
 	return 0

@@ -73,9 +73,8 @@ func (s *Store) note(err error) {
 	if s.run.Err() != nil {
 		return
 	}
-	var demand *demandError
 	var fault error
-	if errors.As(err, &demand) {
+	if errors.As(err, new(*demandError)) {
 		fault, err = s.opt.explain(err), nil
 	}
 	s.mu.Lock()

@@ -100,8 +100,7 @@ func NoteID(have map[string]int, id int) (changes map[string]int) {
 // InDoubt is the error of a call of which unsure items may have been changed; done says what may have
 // become of them. In a filter that was dropped, nothing has.
 func InDoubt(err error, unsure int, done string) error {
-	var unknown *engine.UnknownFilterError
-	if unsure == 0 || errors.As(err, &unknown) {
+	if unsure == 0 || errors.As(err, new(*engine.UnknownFilterError)) {
 		return err
 	}
 	return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, unsure, done, err)

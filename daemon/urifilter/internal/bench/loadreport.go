@@ -180,8 +180,7 @@ func explainOwn(err error) error {
 	if err == nil {
 		return nil
 	}
-	var answer *client.Error
-	if errors.As(err, &answer) && answer.Status == http.StatusForbidden {
+	if answer, ok := errors.AsType[*client.Error](err); ok && answer.Status == http.StatusForbidden {
 		return fmt.Errorf("a filter for this run: %w%sgive a token of the scope admin; %s", err, command.HintMark, keepsItems)
 	}
 	return fmt.Errorf("a filter for this run: %w", err)

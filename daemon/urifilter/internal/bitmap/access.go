@@ -57,9 +57,8 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 		return newRemote(cfg.URL(), token, "it runs here")
 	}
 	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
-	var inUse *disk.InUseError
 	switch {
-	case errors.As(err, &inUse):
+	case errors.As(err, new(*disk.InUseError)):
 		return newRemote(cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission):
 		if answers(cmd.Context(), cfg.URL()) {

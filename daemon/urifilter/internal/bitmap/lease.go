@@ -42,7 +42,6 @@ func (w *work) writeback(name string, p archive.Progress) (client.CopyResult, er
 
 // leaseHeld reports whether another process is writing the filter back.
 func leaseHeld(err error) bool {
-	var lease *archive.LeaseError
 	var answer *client.Error
-	return errors.As(err, &lease) || errors.As(err, &answer) && answer.ErrorCode == problem.LeaseHeld
+	return errors.As(err, new(*archive.LeaseError)) || errors.As(err, &answer) && answer.ErrorCode == problem.LeaseHeld
 }

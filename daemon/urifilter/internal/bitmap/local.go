@@ -78,8 +78,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 
 func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {
 	f, err := l.engine.Lookup(spec.Name)
-	var unknown *engine.UnknownFilterError
-	if !spec.HasBitMap() && errors.As(err, &unknown) {
+	if !spec.HasBitMap() && errors.As(err, new(*engine.UnknownFilterError)) {
 		_, _, err := l.engine.Create(ctx, spec)
 		return "created", false, err
 	}

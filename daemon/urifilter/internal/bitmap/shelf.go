@@ -141,8 +141,7 @@ func (s *shelf) verify(names []string, all bool) error {
 		if !s.flags.asJSON {
 			fmt.Fprintf(s.out, "%s: %s; %s, about %s items, written %s\n", v.ID, state, human.Bytes(v.Bytes), human.Count(int64(v.Items)), v.Created.Local().Format(time.DateTime))
 		}
-		var damage *archive.DamageError
-		if err != nil && !errors.As(err, &damage) {
+		if err != nil && !errors.As(err, new(*archive.DamageError)) {
 			break // the archive is gone: nothing is known of the others
 		}
 	}

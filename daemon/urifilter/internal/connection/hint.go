@@ -20,8 +20,6 @@ import (
 func Hint(err error) string {
 	var answer *client.Error
 	var own interface{ Hint() string }
-	var dns *net.DNSError
-	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &answer):
 		return hintOfAnswer(answer)
@@ -29,11 +27,11 @@ func Hint(err error) string {
 		return own.Hint()
 	case refused(err):
 		return "is the daemon running? start it with `urifilter serve`, or name it with --server or URIFILTER_URL"
-	case errors.As(err, &dns):
+	case errors.As(err, new(*net.DNSError)):
 		return "check the name of the daemon's host (--server or URIFILTER_URL)"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the daemon answers without TLS: write http:// in --server"
-	case errors.As(err, &cert):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return "the variable SSL_CERT_FILE names a file of certificates to trust"
 	}
 	return ""
@@ -41,8 +39,7 @@ func Hint(err error) string {
 
 // Exit is the exit code after an error: for a daemon's answer, that of its error code.
 func Exit(err error) int {
-	var answer *client.Error
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*client.Error](err); ok {
 		if entry, known := problem.ByCode()[answer.ErrorCode]; known {
 			return entry.Exit
 		}

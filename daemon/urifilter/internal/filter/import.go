@@ -290,8 +290,7 @@ func (noLog) Printf(context.Context, string, ...any) {}
 func redisKey(text string) (*redis.Options, string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		var fault *url.Error
-		if errors.As(err, &fault) { // which would show the password
+		if fault, ok := errors.AsType[*url.Error](err); ok { // which would show the password
 			err = fault.Err
 		}
 		return nil, "", err
@@ -455,9 +454,8 @@ func (c *importCommand) dump(cmd *cobra.Command, from *redis.Client, key string)
 
 // loadError says what an operator can do about an answer to a part of a dump.
 func (c *importCommand) loadError(name, addr string, err error) error {
-	var answer redis.Error
 	switch {
-	case !errors.As(err, &answer):
+	case !errors.As(err, new(redis.Error)):
 		return fmt.Errorf("the daemon's port for Redis clients at %s: %w%sset resp.listen of the daemon, and name it with --resp", addr, err, command.HintMark)
 	case strings.Contains(err.Error(), "item exists"):
 		return fmt.Errorf("filter %s: exists already, and a dump cannot be added to it%schoose another name with --filter, or drop it: urifilter filters drop %s", name, command.HintMark, name)

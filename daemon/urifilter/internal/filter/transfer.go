@@ -51,7 +51,7 @@ func (t *transfer) run(ctx context.Context, in *input) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if long := (*longLineError)(nil); t.skip && errors.As(err, &long) {
+		if long, ok := errors.AsType[*longLineError](err); ok && t.skip {
 			if err := t.skipLine(ctx, in, long.line); err != nil {
 				return t.halted(err)
 			}

@@ -181,8 +181,7 @@ func (r *run) send(ctx context.Context, from documents) error {
 func (r *run) batch(ctx context.Context, batch []client.Document, places []string) error {
 	found, err := r.daemon.Near(ctx, r.typ, batch, r.options...)
 	if err != nil {
-		var answer *client.Error
-		if errors.As(err, &answer) && answer.Index != nil && *answer.Index < len(places) {
+		if answer, ok := errors.AsType[*client.Error](err); ok && answer.Index != nil && *answer.Index < len(places) {
 			plain := *answer
 			plain.Index = nil // it counts from the beginning of the batch
 			err = fmt.Errorf("%s: %w", places[*answer.Index], &plain)

@@ -149,9 +149,8 @@ func Close(f Filter) error {
 // shows that data is lost. What is gone because the filter was dropped is not lost: the
 // entry in the registry goes first, long before the keys.
 func (k *Common) EngineError(ctx context.Context, err error) error {
-	var unknown *engine.UnknownFilterError
 	switch {
-	case err == nil, errors.As(err, &unknown), errors.Is(err, engine.ErrUnavailable):
+	case err == nil, errors.As(err, new(*engine.UnknownFilterError)), errors.Is(err, engine.ErrUnavailable):
 		return err
 	case strings.HasPrefix(err.Error(), "OOM"):
 		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory), or drop a filter, which needs none", engine.ErrNoSpace, err)

@@ -175,8 +175,7 @@ func (m *Members) HoldLives() {
 		return
 	}
 	lock, dead, err := takeLives(m.dir, m.Self)
-	var inUse *disk.InUseError
-	if m.lives = lock; err != nil && !errors.As(err, &inUse) && !m.claimFailed {
+	if m.lives = lock; err != nil && !errors.As(err, new(*disk.InUseError)) && !m.claimFailed {
 		m.claimFailed = true
 		m.log.Info("if this daemon is killed, the others wait some seconds for it: the file that shows that it is dead cannot be written in data_dir", "err", err)
 	}

@@ -120,14 +120,13 @@ func isCluster(ctx context.Context, u redis.UniversalOptions) (bool, error) {
 func explain(addr string, err error) error {
 	text := err.Error()
 	hint := tlsdial.Hint("redis", err)
-	var dns *net.DNSError
 	switch {
 	case hint != "":
 	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "without any password"):
 		hint = "check redis.username and redis.password_file"
 	case strings.HasPrefix(text, "NOPERM"):
 		hint = "the ACL user needs the keys urifilter:* and the commands of docs/redis.md"
-	case errors.As(err, &dns):
+	case errors.As(err, new(*net.DNSError)):
 		hint = "check redis.addrs"
 	case isDial(err):
 		hint = "is Redis running there? (systemctl status redis-server)"
@@ -146,8 +145,7 @@ func explain(addr string, err error) error {
 // isDial tells whether err occurred before anything was sent.
 func isDial(err error) bool {
 	var op *net.OpError
-	var handshake *tlsdial.HandshakeError
-	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &handshake)
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, new(*tlsdial.HandshakeError))
 }
 
 // Masters runs do once for each server that holds data, for several of them at once.

@@ -43,8 +43,7 @@ func (r *Reach) Away() bool {
 // Unreachable reports whether err is that of a server that is away, and not that of one that
 // answers.
 func Unreachable(err error) bool {
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout)
+	return errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout)
 }
 
 // ClientLog receives what go-redis has to say. It is about single connections: many lines a
@@ -130,8 +129,7 @@ func VerdictOf(err error) Verdict {
 }
 
 func isRedisError(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer) && !errors.Is(err, redis.ErrClosed)
+	return errors.As(err, new(redis.Error)) && !errors.Is(err, redis.ErrClosed)
 }
 
 // notSent tells whether err occurred before the command left this process.
