@@ -148,8 +148,8 @@ func (f *filling) remembers(p *processtest.Process) error {
 }
 
 // A daemon in a control group of 300 MB is filled by callers until it refuses new items, is killed
-// and started again, twice, and has all that it acknowledged: with one filter of each kind, with three, and
-// with one of each. Nothing but the test kills it.
+// and started again, twice, and has all that it acknowledged: with one filter of each kind, with three that grow
+// in steps, and with one of each. Nothing but the test kills it.
 func TestSystemMemoryOfAControlGroup(t *testing.T) {
 	const limit = 300 << 20
 	specs := map[string]string{
@@ -157,8 +157,7 @@ func TestSystemMemoryOfAControlGroup(t *testing.T) {
 	}
 	for name, kinds := range map[string][]string{
 		"bloom": {"bloom"}, "timing": {"timing"}, "exact": {"exact"}, "simhash": {"simhash"},
-		"bloom, three": {"bloom", "bloom", "bloom"}, "timing, three": {"timing", "timing", "timing"},
-		"exact, three": {"exact", "exact", "exact"}, "simhash, three": {"simhash", "simhash", "simhash"},
+		"bloom, three": {"bloom", "bloom", "bloom"}, "exact, three": {"exact", "exact", "exact"},
 		"all kinds": {"bloom", "timing", "exact", "simhash"},
 	} {
 		t.Run(name, func(t *testing.T) {
