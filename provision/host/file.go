@@ -48,13 +48,10 @@ for p; do
 done
 [ $# -eq 0 ] || cat -- "$@" | head -c %d`, Words(names...), largestFiles)
 	out, err := h.Run(ctx, Command{Script: script, Root: true, Secret: true, Look: true})
-	if err == nil {
-		var files map[string]File
-		if files, err = parseFiles(names, out.Stdout); err == nil {
-			return files, nil
-		}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
 	}
-	return nil, fmt.Errorf("read %s: %w", strings.Join(names, ", "), err)
+	return parseFiles(names, out.Stdout)
 }
 
 // parseFiles reads a line for each name, 1 or 0; one of stat for each file; and the contents of all files.
@@ -68,7 +65,7 @@ func parseFiles(names []string, text string) (map[string]File, error) {
 			there = append(there, name)
 		case "0":
 		default:
-			return nil, fmt.Errorf("got %q, want whether %s exists", known, name)
+			return nil, fmt.Errorf("read %s: got %q, want whether it exists", name, known)
 		}
 	}
 	files, sizes := map[string]File{}, make([]int64, len(there))
@@ -77,21 +74,21 @@ func parseFiles(names []string, text string) (map[string]File, error) {
 		text = rest
 		f, size, err := parseStat(head)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		f.Path = name
 		files[name], sizes[i] = f, size
 	}
 	for i, name := range there {
 		if int64(len(text)) < sizes[i] {
-			return nil, fmt.Errorf("%s: got %d of %d bytes", name, len(text), sizes[i])
+			return nil, fmt.Errorf("read %s: got %d of %d bytes", name, len(text), sizes[i])
 		}
 		f := files[name]
 		f.Content, text = text[:sizes[i]], text[sizes[i]:]
 		files[name] = f
 	}
 	if text != "" {
-		return nil, fmt.Errorf("got %d bytes more than the files have", len(text))
+		return nil, fmt.Errorf("read %s: got %d bytes more than they have", strings.Join(names, ", "), len(text))
 	}
 	return files, nil
 }

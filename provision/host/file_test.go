@@ -14,12 +14,12 @@ func TestParseFiles(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"1\ndirectory|4096|755|root|root\n", "it is a directory"},
-		{"1\nregular file|9999999|644|root|root\n", "524288 at most"},
-		{"1\nregular file|5|644|root|root\nabc", "got 3 of 5 bytes"},
-		{"1\nregular file|2|644|root|root\nabc", "got 1 bytes more"},
+		{"1\ndirectory|4096|755|root|root\n", "read /etc/x: it is a directory"},
+		{"1\nregular file|9999999|644|root|root\n", "read /etc/x: 9999999 bytes: want 524288 at most"},
+		{"1\nregular file|5|644|root|root\nabc", "read /etc/x: got 3 of 5 bytes"},
+		{"1\nregular file|2|644|root|root\nabc", "read /etc/x: got 1 bytes more"},
 		{"0\nabc", "got 3 bytes more"},
-		{"", "want whether /etc/x exists"},
+		{"", `read /etc/x: got "", want whether it exists`},
 		{"1\n", `stat wrote ""`},
 		{"1\nregular file|x|644|root|root\n", "stat wrote"},
 	} {
