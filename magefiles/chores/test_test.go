@@ -150,3 +150,17 @@ func TestChosenPackages(t *testing.T) {
 		}
 	}
 }
+
+// Where .ci/run compiles the targets with other flags than the tests, CI compiles all packages twice.
+func TestCICompilesAsTests(t *testing.T) {
+	t.Setenv("GOFLAGS", "")
+	text, err := os.ReadFile(filepath.Join("..", "..", ".ci", "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range asReleased() {
+		if name, value, _ := strings.Cut(setting, "="); !strings.Contains(string(text), name+"=") || !strings.Contains(string(text), value) {
+			t.Errorf(".ci/run does not set %s", setting)
+		}
+	}
+}
