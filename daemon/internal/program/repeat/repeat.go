@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Every yields the time now and then, until ctx ends: first when the interval has passed once. What
-// is late is left out.
+// Every yields the time after each interval, until ctx ends. Intervals that pass while a caller still
+// works count as one.
 func Every(ctx context.Context, interval time.Duration) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		tick := time.NewTicker(interval)
