@@ -106,6 +106,12 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 // tells that no earlier layer was asked: an item that was set in one is in doubt until a later
 // one has decided.
 func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string, verdicts []servers.Verdict, first bool) (again []int, err error) {
+	var batch uint64
+	counts := op == "set" && !l.mirror.whole()
+	if counts {
+		batch = l.counts.send()
+		defer l.counts.answer()
+	}
 	questions, err := s.sendQuestions(ctx, l, keys, missing, op)
 	var decided []bloom.Hash
 	for i := range questions {
@@ -129,9 +135,9 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 				}
 			default:
 				decided = append(decided, keys[index])
-				if v == servers.Fresh && op == "set" && !l.mirror.whole() {
+				if v == servers.Fresh && counts {
 					stripe, _ := l.header.Place(keys[index])
-					l.counts.add(stripe, turned)
+					l.counts.add(stripe, turned, batch)
 				}
 			}
 			verdicts[index] = v

@@ -8,52 +8,93 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// counts is how many bits were set in each stripe when Redis was last asked, and what this daemon
-// has set since if it does not mirror them.
+// counts is how many bits are set in each stripe, as far as this daemon knows without mirroring
+// them: when Redis was last asked, and by this daemon since.
+//
+// A batch whose replies are on the way when Redis counts may be in the count or not. So each
+// stripe has two numbers, neither of which is ever more than what is set: one has what this
+// daemon's batches were told, and what was counted while none was on the way; the other what was
+// counted last, and what was set by batches that were sent later. The larger one counts. If no
+// other daemon sets bits it is exact.
 type counts struct {
-	mu     sync.Mutex
-	of     map[int]uint64
-	total  uint64
-	adds   uint64 // calls of add
-	cursor int
+	mu       sync.Mutex
+	of       map[int]*count
+	total    uint64
+	sent     uint64 // batches
+	answered uint64 // of them
+	cursor   int
 }
 
-// unknown is what added would have returned where nobody asked it: bits may have been added since.
-const unknown = math.MaxUint64
+type count struct {
+	told    uint64
+	counted uint64
+	from    uint64 // batches from this one on were sent after counted
+}
 
-// added returns how many times bits were added so far, for set.
-func (c *counts) added() uint64 {
+func (c *count) bits() uint64 { return max(c.told, c.counted) }
+
+// send tells that a batch is about to be sent, and returns its number. answer must follow.
+func (c *counts) send() (batch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.adds
+	c.sent++
+	return c.sent
 }
 
-// set takes what Redis has counted. If bits were added since added returned before, the count may lack them: then
-// it only counts if it is more.
+func (c *counts) answer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered++
+}
+
+// busy is what quiet returns where a batch may be on the way.
+const busy = math.MaxUint64
+
+// quiet returns, for set, which batch was the last one if none is on the way. It is asked before
+// Redis is.
+func (c *counts) quiet() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent != c.answered {
+		return busy
+	}
+	return c.sent
+}
+
+// set takes what Redis has counted since quiet returned before.
 func (c *counts) set(stripe int, n, before uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[int]uint64{}
-	}
-	if c.adds != before {
-		n = max(n, c.of[stripe])
-	}
-	c.total += n - c.of[stripe]
-	c.of[stripe] = n
+	c.change(stripe, func(s *count) {
+		s.counted, s.from = n, c.sent+1
+		if c.sent == before {
+			s.told = n
+		}
+	})
 }
 
-// add counts bits that this daemon has set since Redis was asked. Those that Redis has counted
-// while their replies were on the way count twice, until it is asked again.
-func (c *counts) add(stripe int, n uint64) {
+// add counts bits that a batch has set.
+func (c *counts) add(stripe int, n, batch uint64) {
+	c.change(stripe, func(s *count) {
+		s.told += n
+		if batch >= s.from {
+			s.counted += n
+		}
+	})
+}
+
+func (c *counts) change(stripe int, do func(*count)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[int]uint64{}
+	s := c.of[stripe]
+	if s == nil {
+		if c.of == nil {
+			c.of = map[int]*count{}
+		}
+		s = &count{}
+		c.of[stripe] = s
 	}
-	c.total += n
-	c.of[stripe] += n
-	c.adds++
+	before := s.bits()
+	do(s)
+	c.total += s.bits() - before
 }
 
 func (c *counts) sum() uint64 {
@@ -86,7 +127,7 @@ func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 
 // count asks Redis how many bits are set in stripe i.
 func (s *Set) count(ctx context.Context, l *layer, i int) error {
-	before := l.counts.added()
+	before := l.counts.quiet()
 	n, err := s.Servers.Admin.BitCount(ctx, l.keys[i], &redis.BitCount{Start: headBytes, End: -1}).Result()
 	if err == nil {
 		l.counts.set(i, uint64(n), before)

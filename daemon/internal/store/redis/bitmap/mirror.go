@@ -136,7 +136,7 @@ func (l *layer) merge(i int, data []byte) error {
 		for _, b := range data {
 			ones += bits.OnesCount8(b)
 		}
-		l.counts.set(i, uint64(ones), unknown)
+		l.counts.set(i, uint64(ones), busy)
 	}
 	return l.mirror.MergeStripe(i, data)
 }
@@ -160,7 +160,7 @@ func (s *Set) look(ctx context.Context, l *layer) (lost error) {
 	for start := 0; start < len(l.keys); start += lookedAt {
 		end := min(start+lookedAt, len(l.keys))
 		heads, tails, ones := make([]*redis.StringCmd, end-start), make([]*redis.StringCmd, end-start), make([]*redis.IntCmd, end-start)
-		before := l.counts.added()
+		before := l.counts.quiet()
 		_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, key := range l.keys[start:end] {
 				heads[i] = p.GetRange(ctx, key, 0, headBytes-1)
