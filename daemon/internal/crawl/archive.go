@@ -24,7 +24,7 @@ type archive struct {
 	mu sync.Mutex
 	// others are exchanges that are no pages: redirects, errors, robots.txt. They are committed with the
 	// next outcome of any URI; one that a crash takes is made again with what it belonged to.
-	others []*warc.Encoded
+	others []warc.Encoded
 }
 
 func openArchive(dir, committed, agent string) (*archive, error) {
@@ -34,7 +34,7 @@ func openArchive(dir, committed, agent string) (*archive, error) {
 			return nil, err
 		}
 	}
-	w, err := warc.Open(filepath.Join(dir, archiveDir), at, warc.Options{Info: [][2]string{{"software", agent}, {"format", "WARC File Format 1.1"}}})
+	w, err := warc.Open(filepath.Join(dir, archiveDir), at, warc.Options{Info: [][2]string{{"software", agent}}})
 	return &archive{w: w}, err
 }
 
@@ -46,15 +46,14 @@ func (a *archive) Append(o *frontier.Outcome) error {
 	a.others = nil
 	a.mu.Unlock()
 	for _, one := range others {
-		if _, err := a.w.Append(one); err != nil {
+		if err := a.w.Append(one); err != nil {
 			return err
 		}
 	}
 	if !o.Stored {
 		return nil
 	}
-	_, err := a.w.Append(o.Page.Data.(page).encoded)
-	return err
+	return a.w.Append(o.Page.Data.(page).encoded)
 }
 
 func (a *archive) Sync() (string, error) {
@@ -67,11 +66,11 @@ func (a *archive) Sync() (string, error) {
 }
 
 // archived encodes an answer for the archive. Of the request only what the crawl itself sets is known.
-func (c *Crawl) archived(answer *fetch.Response, received []byte) (*warc.Encoded, error) {
+func (c *Crawl) archived(answer *fetch.Response, received []byte) (warc.Encoded, error) {
 	return c.encoded(answer.URI, answer.Status, answer.Header, answer.Remote, received)
 }
 
-func (c *Crawl) encoded(uri string, status int, header http.Header, remote string, received []byte) (*warc.Encoded, error) {
+func (c *Crawl) encoded(uri string, status int, header http.Header, remote string, received []byte) (warc.Encoded, error) {
 	return warc.Encode(warc.Exchange{
 		URI: uri, Time: time.Now(), Remote: remote, Status: status, Header: header, Body: received,
 		RequestHeader: http.Header{"User-Agent": {c.agent}, "Accept": {accept}, "Accept-Encoding": {body.Accepted}},
@@ -79,7 +78,7 @@ func (c *Crawl) encoded(uri string, status int, header http.Header, remote strin
 }
 
 // add keeps an exchange that is no page for the next commit.
-func (a *archive) add(one *warc.Encoded) {
+func (a *archive) add(one warc.Encoded) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.others = append(a.others, one)

@@ -87,7 +87,7 @@ func (l *lineLog) Sync() (string, error) {
 // page is what the outputs know about a page besides what the frontier knows.
 type page struct {
 	record  pages.Record
-	encoded *warc.Encoded // nil: no archive is written
+	encoded warc.Encoded // nil: no archive is written
 }
 
 // indexLine makes the line of a page.

@@ -17,26 +17,15 @@ import (
 	"time"
 )
 
-// Exchange is a request and its answer.
+// Exchange is a GET and its answer.
 type Exchange struct {
 	URI           string // the one that answered, absolute
 	Time          time.Time
 	Remote        string // address of the server, with or without port; "": unknown, or that of a proxy
-	Method        string // "": GET
 	RequestHeader http.Header
-	RequestBody   []byte
 	Status        int
 	Header        http.Header
 	Body          []byte // without transfer and content coding
-	// Original, if not nil, is an earlier record of a page with the same Digest: this one becomes
-	// a revisit record, without the body.
-	Original *Original
-}
-
-// Original is the page of which another one is a duplicate.
-type Original struct {
-	URI  string
-	Time time.Time // of its record
 }
 
 // Digest is the digest of a body in the form of records: sha1: and the SHA-1 in base32. It does not protect
@@ -46,19 +35,15 @@ func Digest(body []byte) string {
 	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
 }
 
-// Encoded has the records of an exchange as they will be in a file.
-type Encoded struct {
-	members  []byte
-	response int64 // offset of the response or revisit
-	length   int64 // of its member
-}
+// Encoded has the records of an exchange as they will be in a file: gzip members.
+type Encoded []byte
 
-// Encode makes the records of an exchange: the request, and the response or revisit. It is the
+// Encode makes the records of an exchange: the request, and the response. It is the
 // slowest step, and may be called by many goroutines.
 //
 // The body is stored without its codings. So header fields that describe the codings get the prefix
 // X-Archive-Orig-, as is usual in archives, and Content-Length is that of the body.
-func Encode(x Exchange) (*Encoded, error) {
+func Encode(x Exchange) (Encoded, error) {
 	if x.URI == "" || strings.ContainsFunc(x.URI, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("warc: %q is no URI", x.URI)
 	}
@@ -70,29 +55,15 @@ func Encode(x Exchange) (*Encoded, error) {
 		}
 		return f
 	}
-	payload := Digest(x.Body)
-	answer := common("response", response, request)
-	block := answerBlock(&x)
-	if x.Original == nil {
-		block = append(block, x.Body...)
-	} else {
-		answer = append(common("revisit", response, request),
-			[2]string{"WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"},
-			[2]string{"WARC-Refers-To-Target-URI", x.Original.URI}, [2]string{"WARC-Refers-To-Date", date(x.Original.Time)})
-	}
-	answer = append(answer, [2]string{"WARC-Payload-Digest", payload}, [2]string{"Content-Type", "application/http;msgtype=response"})
 	asked := append(common("request", request, response), [2]string{"Content-Type", "application/http;msgtype=request"})
-
+	answered := append(common("response", response, request),
+		[2]string{"WARC-Payload-Digest", Digest(x.Body)}, [2]string{"Content-Type", "application/http;msgtype=response"})
 	var b bytes.Buffer
 	if err := member(&b, asked, requestBlock(&x)); err != nil {
 		return nil, err
 	}
-	e := &Encoded{response: int64(b.Len())}
-	if err := member(&b, answer, block); err != nil {
-		return nil, err
-	}
-	e.members, e.length = b.Bytes(), int64(b.Len())-e.response
-	return e, nil
+	err := member(&b, answered, answerBlock(&x))
+	return b.Bytes(), err
 }
 
 type fields [][2]string
@@ -132,10 +103,6 @@ func member(b *bytes.Buffer, f fields, block []byte) error {
 }
 
 func requestBlock(x *Exchange) []byte {
-	method := x.Method
-	if method == "" {
-		method = http.MethodGet
-	}
 	_, rest, _ := strings.Cut(x.URI, "://")
 	host, _, _ := strings.Cut(rest, "/")
 	target := strings.TrimPrefix(rest, host)
@@ -143,13 +110,12 @@ func requestBlock(x *Exchange) []byte {
 		target = "/"
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, target)
+	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\n", target)
 	if x.RequestHeader.Get("Host") == "" {
 		writeField(&b, "Host", host[strings.LastIndexByte(host, '@')+1:])
 	}
 	writeHeader(&b, x.RequestHeader)
 	b.WriteString("\r\n")
-	b.Write(x.RequestBody)
 	return b.Bytes()
 }
 
@@ -173,6 +139,7 @@ func answerBlock(x *Exchange) []byte {
 	header.Set("Content-Length", strconv.Itoa(len(x.Body)))
 	writeHeader(&b, header)
 	b.WriteString("\r\n")
+	b.Write(x.Body)
 	return b.Bytes()
 }
 

@@ -130,47 +130,37 @@ func (w *Writer) openAt() error {
 	return nil
 }
 
-// Location is where a record is.
-type Location struct {
-	File   string // its name, without folder
-	Offset int64
-	Length int64 // of its gzip member
-}
-
-// Append appends the records of an exchange, in one piece, and returns where its response or
-// revisit is. They are durable after Sync. A caller that commits pages must append them in the
-// order of commits, so that a crash cuts off only uncommitted ones. After an error all calls fail.
-func (w *Writer) Append(e *Encoded) (Location, error) {
+// Append appends the records of an exchange, in one piece. They are durable after Sync. A caller
+// that commits pages must append them in the order of commits, so that a crash cuts off only
+// uncommitted ones. After an error all calls fail.
+func (w *Writer) Append(e Encoded) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed != nil {
-		return Location{}, w.failed
+		return w.failed
 	}
-	at, err := w.append(e)
-	if err != nil {
+	if err := w.append(e); err != nil {
 		w.failed = fmt.Errorf("warc: %w", err)
-		return Location{}, w.failed
 	}
-	return at, nil
+	return w.failed
 }
 
-func (w *Writer) append(e *Encoded) (Location, error) {
+func (w *Writer) append(e Encoded) error {
 	if w.file != nil && w.at.Offset >= w.o.Size {
 		if err := w.finish(); err != nil {
-			return Location{}, err
+			return err
 		}
 	}
 	if w.file == nil {
 		if err := w.begin(); err != nil {
-			return Location{}, err
+			return err
 		}
 	}
-	if err := w.file.WriteAt("warc-write", e.members, w.at.Offset); err != nil {
-		return Location{}, err
+	err := w.file.WriteAt("warc-write", e, w.at.Offset)
+	if err == nil {
+		w.at.Offset += int64(len(e))
 	}
-	l := Location{File: filepath.Base(w.file.Name()), Offset: w.at.Offset + e.response, Length: e.length}
-	w.at.Offset += int64(len(e.members))
-	return l, nil
+	return err
 }
 
 // begin starts a file with its warcinfo.

@@ -20,13 +20,10 @@ for (const file of process.argv.slice(2)) {
       uri: record.warcTargetURI ?? "",
       date: record.warcDate,
       payload: record.warcPayloadDigest ?? "",
-      refers: record.warcRefersToTargetURI ?? "",
       http: record.httpHeaders?.statusline ?? "",
       contentType: record.httpHeaders?.headers.get("content-type") ?? "",
       body: Buffer.from(body).toString("base64"),
       digest: "sha1:" + base32(createHash("sha1").update(body).digest()),
-      offset: parser.offset,
-      length: parser.recordLength,
     }));
   }
 }
