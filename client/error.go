@@ -68,9 +68,9 @@ func readError(method string, u *url.URL, res *http.Response) error {
 
 func firstLine(body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	const most = 300
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "..."
+	const limit = 300
+	if len(line) > limit {
+		line = strings.ToValidUTF8(line[:limit], "") + "..."
 	}
 	if !utf8.ValidString(line) {
 		return ""

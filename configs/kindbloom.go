@@ -36,11 +36,11 @@ type Bloom struct {
 // layoutFingerprints is the layout of filters that keep a fingerprint of each item.
 const layoutFingerprints = "fingerprints"
 
-// mostPrints is how many fingerprints can be told apart: 32 bits in each of 2^22 sets.
-const mostPrints = 1 << 54
+// maxPrints is how many fingerprints can be told apart: 32 bits in each of 2^22 sets.
+const maxPrints = 1 << 54
 
-// MostPrints is the largest capacity at which fingerprints keep an error rate.
-func MostPrints(errorRate float64) uint64 { return min(maxCapacity, uint64(errorRate*mostPrints)) }
+// MaxPrints is the largest capacity at which fingerprints keep an error rate.
+func MaxPrints(errorRate float64) uint64 { return min(maxCapacity, uint64(errorRate*maxPrints)) }
 
 // Layout is the layout of a filter of the kind bloom; "": a bit-map.
 func (f Filter) Layout() string {
@@ -139,8 +139,8 @@ func (b Bloom) Faults() []Fault {
 		all = append(all, Fault{"layout", fmt.Sprintf("%q: want fingerprints, or nothing for a bit-map", b.Layout)})
 	case b.OnFull != grow:
 		all = append(all, Fault{"on_full", fmt.Sprintf("%q: want grow with layout: fingerprints, which has no bits that fill up", b.OnFull)})
-	case b.Capacity > MostPrints(b.ErrorRate) && b.Capacity <= maxCapacity:
-		all = append(all, Fault{"capacity", fmt.Sprintf("%d: want %d at most with layout: fingerprints and an error rate of %v; the layout that is left out has no such bound", b.Capacity, MostPrints(b.ErrorRate), b.ErrorRate)})
+	case b.Capacity > MaxPrints(b.ErrorRate) && b.Capacity <= maxCapacity:
+		all = append(all, Fault{"capacity", fmt.Sprintf("%d: want %d at most with layout: fingerprints and an error rate of %v; the layout that is left out has no such bound", b.Capacity, MaxPrints(b.ErrorRate), b.ErrorRate)})
 	}
 	return append(all, b.Canonical.faults()...)
 }

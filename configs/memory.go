@@ -1,7 +1,7 @@
 package configs
 
-// LeastMemory is the smallest limits.memory_bytes.
-const LeastMemory = 64 * MiB
+// MinMemory is the smallest limits.memory_bytes.
+const MinMemory = 64 * MiB
 
 // Memory is how limits.memory_bytes is divided. All zero: there is no limit.
 type Memory struct {

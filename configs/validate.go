@@ -65,8 +65,8 @@ func (c Config) validateServing(f *fault.List) {
 	if l.FilterBytes != 0 && l.FilterBytes < MiB {
 		f.Add("limits.filter_bytes", "%s: want 0 for what limits.memory_bytes leaves, or %s and more", l.FilterBytes, MiB)
 	}
-	if l.MemoryBytes != 0 && l.MemoryBytes < LeastMemory {
-		f.Add("limits.memory_bytes", "%s: want 0 for a share of what the process may have, or %s and more", l.MemoryBytes, Size(LeastMemory))
+	if l.MemoryBytes != 0 && l.MemoryBytes < MinMemory {
+		f.Add("limits.memory_bytes", "%s: want 0 for a share of what the process may have, or %s and more", l.MemoryBytes, Size(MinMemory))
 	}
 	if l.CompressBytes < 0 {
 		f.Add("limits.compress_bytes", "%s: want 0 for no compression, or 1 and more", l.CompressBytes)

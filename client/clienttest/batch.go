@@ -147,7 +147,7 @@ func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool
 // until returns the time until which items that are new now will be duplicates. If the call
 // is invalid, until answers it and ok is false. The caller holds mu.
 func (s *Server) until(w http.ResponseWriter, f *filter, expire *float64) (until time.Time, ok bool) {
-	const most = 315360000
+	const limit = 315360000
 	switch {
 	case f.kind != "timing" && expire == nil:
 		return time.Time{}, true
@@ -157,7 +157,7 @@ func (s *Server) until(w http.ResponseWriter, f *filter, expire *float64) (until
 		return s.now().Add(f.expire), true
 	case expire == nil:
 		Problem(w, http.StatusUnprocessableEntity, "expire_missing", "neither filter nor call says when items expire", nil)
-	case *expire <= 0 || *expire > most:
+	case *expire <= 0 || *expire > limit:
 		Problem(w, http.StatusUnprocessableEntity, "expire_invalid", "expire: want seconds above 0, at most ten years", nil)
 	default:
 		return s.now().Add(time.Duration(*expire * float64(time.Second))), true
@@ -292,8 +292,8 @@ type streamAnswer struct {
 }
 
 // note counts a skipped item, and describes it if it is one of the first.
-func note(skipped *client.InvalidItems, index int, err error, most int) {
-	if skipped.Invalid++; len(skipped.Items) < most {
+func note(skipped *client.InvalidItems, index int, err error, limit int) {
+	if skipped.Invalid++; len(skipped.Items) < limit {
 		skipped.Items = append(skipped.Items, client.InvalidItem{Index: index, ErrorCode: err.Error(), Detail: err.Error()})
 	}
 }

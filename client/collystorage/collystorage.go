@@ -31,8 +31,8 @@ import (
 // Treat it as a *colly.AlreadyVisitedError.
 var ErrTaken = errors.New("request was begun elsewhere at the same moment")
 
-// mostKnown bounds the number of ids remembered in this process, about 20 MB.
-const mostKnown = 1 << 19
+// maxKnown bounds the number of ids remembered in this process, about 20 MB.
+const maxKnown = 1 << 19
 
 // Storage is a storage.Storage of colly. It is safe for concurrent use.
 type Storage struct {
@@ -137,7 +137,7 @@ func (s *Storage) follows(requestID uint64) bool {
 
 // put keeps m small. The daemon still knows the ids that are dropped here.
 func put[V any](m map[uint64]V, id uint64, value V) {
-	if len(m) >= mostKnown {
+	if len(m) >= maxKnown {
 		clear(m)
 	}
 	m[id] = value

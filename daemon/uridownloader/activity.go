@@ -99,8 +99,8 @@ func (a *activity) follow(before activity) {
 	})
 }
 
-// mostErrors is the most error lines in a table.
-const mostErrors = 10
+// maxErrors is the most error lines in a table.
+const maxErrors = 10
 
 // write writes a table for people.
 func (a activity) write(w io.Writer) error {
@@ -183,7 +183,7 @@ func (a activity) writeErrors(w io.Writer) error {
 		return err
 	}
 	rows := [][]string{{"ATTEMPTS", "REASON", "JOB"}}
-	for _, e := range a.Errors[:min(len(a.Errors), mostErrors)] {
+	for _, e := range a.Errors[:min(len(a.Errors), maxErrors)] {
 		rows = append(rows, []string{human.Count(int64(e.Attempts)), e.Reason, e.Job})
 	}
 	return human.Table(w, rows, map[int]bool{1: true, 2: true})

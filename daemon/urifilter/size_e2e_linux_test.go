@@ -15,7 +15,7 @@ import (
 // The predictions of size match a real daemon: the filter's memory, the resident memory of the
 // process, and the journal. (Files are compared in package sizing, the memory of Redis in redisstore.)
 func TestSizeOfADaemon(t *testing.T) {
-	const items, most = 100_000, 48 << 20 // of resident memory, for the running batches
+	const items, limit = 100_000, 48 << 20 // of resident memory, for the running batches
 	for kind, filter := range map[string]string{"bloom": "capacity: 4000000, on_full: warn", "exact": "kind: exact", "timing": "kind: timing, expire: 720h"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestSizeOfADaemon(t *testing.T) {
 			if _, rest, ok := strings.Cut(string(status), "VmRSS:"); ok {
 				_, _ = fmt.Sscan(rest, &resident)
 			}
-			if resident *= 1024; resident < plan.Memory/2 || resident > plan.Resident+most {
+			if resident *= 1024; resident < plan.Memory/2 || resident > plan.Resident+limit {
 				t.Errorf("resident memory: %d, predicted were %d", resident, plan.Resident)
 			}
 			journals, err := filepath.Glob(filepath.Join(dir, "data", "filters", "*", "journal-*"))

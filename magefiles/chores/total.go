@@ -51,10 +51,10 @@ func (c counts) String() string {
 }
 
 // slowest returns a table of the tests that took longest, of those of half a second and more.
-func (t *total) slowest(most int) string {
+func (t *total) slowest(limit int) string {
 	slices.SortFunc(t.times, func(a, b testTime) int { return cmp.Compare(b.seconds, a.seconds) })
 	var b strings.Builder
-	for i, test := range t.times[:min(most, len(t.times))] {
+	for i, test := range t.times[:min(limit, len(t.times))] {
 		if test.seconds < 0.5 {
 			break
 		}

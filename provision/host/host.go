@@ -144,8 +144,8 @@ func As[T any](h Host) (T, bool) {
 	return none, false
 }
 
-// mostInput bounds what Input reads, in bytes.
-const mostInput = 64 << 10
+// maxInput bounds what Input reads, in bytes.
+const maxInput = 64 << 10
 
 // Input returns a command's input, if it is short and can be read again, as that of a strings.Reader; "" for none.
 func Input(c Command) (text string, known bool) {
@@ -156,7 +156,7 @@ func Input(c Command) (text string, known bool) {
 		io.ReadSeeker
 		Len() int
 	})
-	if !is || sized.Len() > mostInput {
+	if !is || sized.Len() > maxInput {
 		return "", false
 	}
 	at, err := sized.Seek(0, io.SeekCurrent)

@@ -47,16 +47,16 @@ var _ host.Host = (*Conn)(nil)
 
 // Together with the spare one these are the 10 that sshd allows on a connection (MaxSessions).
 const (
-	mostSessions = 5
-	mostReserve  = 2
-	mostShells   = 2 // as root, and as the login
+	maxSessions = 5
+	maxReserve  = 2
+	maxShells   = 2 // as root, and as the login
 )
 
 // sessionPatience is how long a refused session is retried.
 const sessionPatience = 5 * time.Second
 
 func newConn(d *Dialer, h inventory.Host, l *login.Link) *Conn {
-	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, mostSessions), reserve: make(chan struct{}, mostReserve), shells: make(chan struct{}, mostShells), patience: sessionPatience}
+	c := &Conn{host: h, dialer: d, link: l, sessions: make(chan struct{}, maxSessions), reserve: make(chan struct{}, maxReserve), shells: make(chan struct{}, maxShells), patience: sessionPatience}
 	c.root.turn = make(chan struct{}, 1)
 	return c
 }

@@ -361,10 +361,10 @@ func TestClosedUnderLoad(t *testing.T) {
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if files, err := os.ReadDir(running); err != nil {
 			t.Fatal(err)
-		} else if len(files) == mostSessions {
+		} else if len(files) == maxSessions {
 			break
 		} else if time.Now().After(deadline) {
-			t.Fatalf("%d commands run, want %d", len(files), mostSessions)
+			t.Fatalf("%d commands run, want %d", len(files), maxSessions)
 		}
 	}
 	if err := c.Close(); err != nil {

@@ -51,9 +51,9 @@ func (c *Conn) Run(ctx context.Context, cmd host.Command) (host.Output, error) {
 // title returns what is shown of a script: its first line, shortened.
 func title(script string) string {
 	line, rest, _ := strings.Cut(strings.TrimSpace(script), "\n")
-	const most = 80
-	if len(line) > most {
-		cut := most
+	const limit = 80
+	if len(line) > limit {
+		cut := limit
 		for !utf8.RuneStart(line[cut]) {
 			cut--
 		}
@@ -206,7 +206,7 @@ func (r *running) end() {
 
 // short reports whether the script is part of the command line.
 func (r *running) short() bool {
-	return r.cmd.Stdin == nil && len(r.cmd.Script) <= mostShort
+	return r.cmd.Stdin == nil && len(r.cmd.Script) <= maxShort
 }
 
 // feed writes the password, the script and the command's input. If writing fails, the end of
@@ -331,8 +331,8 @@ const shortLoader = `LC_ALL=C; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/us
 	`TOOLKIT_RUN=$0; export LC_ALL PATH DEBIAN_FRONTEND TOOLKIT_RUN; umask 022; cd /; ` +
 	`echo "$0"; echo "$0" >&2; _s=$(printf %s "$1" | base64 -d) || exit 125; shift; exec </dev/null; eval "$_s"`
 
-// mostShort bounds such a script, in bytes: some shells have short words.
-const mostShort = 8 << 10
+// maxShort bounds such a script, in bytes: some shells have short words.
+const maxShort = 8 << 10
 
 // shortLine is commandLine for a short script.
 func shortLine(as, word, script string) string {
@@ -362,8 +362,8 @@ func newWord() string {
 	return "urifilter-" + hex.EncodeToString(random[:])
 }
 
-// mostOutput is how much of an output is kept, at least; the beginning of a longer one is dropped.
-const mostOutput = 1 << 20
+// maxOutput is how much of an output is kept, at least; the beginning of a longer one is dropped.
+const maxOutput = 1 << 20
 
 // output collects what a command writes, after the line with the word. It is safe for
 // concurrent use.
@@ -381,8 +381,8 @@ type output struct {
 
 func newOutput(word string) *output { return &output{word: word, begun: make(chan struct{})} }
 
-// mostBefore bounds what is kept of the output before the word.
-const mostBefore = 64 << 10
+// maxBefore bounds what is kept of the output before the word.
+const maxBefore = 64 << 10
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
@@ -398,8 +398,8 @@ func (o *output) Write(p []byte) (int, error) {
 		o.pass(o.before.Bytes()[at+len(o.word)+1:])
 		o.before.Truncate(at)
 		close(o.begun)
-	} else if o.before.Len() > mostBefore {
-		o.before.Next(o.before.Len() - mostBefore/2)
+	} else if o.before.Len() > maxBefore {
+		o.before.Next(o.before.Len() - maxBefore/2)
 	}
 	return len(p), nil
 }
@@ -414,7 +414,7 @@ func (o *output) pass(p []byte) {
 
 func (o *output) keep(p []byte) {
 	o.kept = append(o.kept, p...)
-	if over := len(o.kept) - mostOutput; over > mostOutput/2 {
+	if over := len(o.kept) - maxOutput; over > maxOutput/2 {
 		o.dropped += int64(over)
 		o.kept = append(o.kept[:0], o.kept[over:]...)
 	}
@@ -424,7 +424,7 @@ func (o *output) keep(p []byte) {
 func (o *output) text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if over := len(o.kept) - mostOutput; over > 0 {
+	if over := len(o.kept) - maxOutput; over > 0 {
 		o.dropped += int64(over)
 		o.kept = o.kept[over:]
 	}

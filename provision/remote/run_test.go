@@ -115,7 +115,7 @@ func TestLargeOutput(t *testing.T) {
 	t.Parallel()
 	c := connected(t, "")
 	out := run(t, c, host.Command{Script: "seq 1000000; seq 10 >&2"})
-	if !strings.HasPrefix(out.Stdout, "[") || !strings.HasSuffix(out.Stdout, "\n999999\n1000000\n") || len(out.Stdout) > mostOutput+64 || !strings.HasPrefix(out.Stderr, "1\n") {
+	if !strings.HasPrefix(out.Stdout, "[") || !strings.HasSuffix(out.Stdout, "\n999999\n1000000\n") || len(out.Stdout) > maxOutput+64 || !strings.HasPrefix(out.Stderr, "1\n") {
 		t.Errorf("got %d bytes, beginning with %.40q", len(out.Stdout), out.Stdout)
 	}
 	out = run(t, c, host.Command{Script: "head -c 1048576 /dev/zero | tr '\\0' x"})
@@ -245,7 +245,7 @@ func TestCancelMany(t *testing.T) {
 	c := connected(t, "")
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 2*mostSessions)
+	ended := make(chan error, 2*maxSessions)
 	for i := range cap(ended) {
 		go func() {
 			_, err := c.Run(ctx, host.Command{Script: fmt.Sprintf("echo $$ >%s/%d; exec sleep 100", dir, i)})
@@ -253,7 +253,7 @@ func TestCancelMany(t *testing.T) {
 		}()
 	}
 	var begun []string
-	for len(begun) < mostSessions {
+	for len(begun) < maxSessions {
 		begun, _ = filepath.Glob(dir + "/*")
 		time.Sleep(10 * time.Millisecond)
 		begun = slices.DeleteFunc(begun, func(file string) bool { // its process id is not written yet

@@ -110,8 +110,8 @@ type spares struct {
 	none    bool // sshd has refused one
 }
 
-// mostSpares is how many: the one that replaces another is on its way when the next command begins.
-const mostSpares = 1
+// maxSpares is how many: the one that replaces another is on its way when the next command begins.
+const maxSpares = 1
 
 // take returns an open session, nil if there is none.
 func (s *spares) take() *channel {
@@ -131,7 +131,7 @@ func (s *spares) take() *channel {
 func (s *spares) wanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.none || len(s.ready)+s.opening >= mostSpares {
+	if s.none || len(s.ready)+s.opening >= maxSpares {
 		return false
 	}
 	s.opening++

@@ -42,8 +42,8 @@ type asked struct {
 	answer chan struct{}
 }
 
-// mostAsked bounds the looks that wait for the shell to read them.
-const mostAsked = 256
+// maxAsked bounds the looks that wait for the shell to read them.
+const maxAsked = 256
 
 // standingLoop reads the word of a look, the number of its lines, its input in base64 or -, and its lines.
 const standingLoop = `_r='
@@ -110,7 +110,7 @@ func (c *Conn) standing(as identity) *standing {
 		return s
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &standing{requests: make(chan string, mostAsked), closed: make(chan struct{}), stop: stop, ended: make(chan struct{})}
+	s := &standing{requests: make(chan string, maxAsked), closed: make(chan struct{}), stop: stop, ended: make(chan struct{})}
 	if !c.link.Start(func() { s.run(ctx, c, as) }) {
 		stop()
 		return nil

@@ -19,7 +19,7 @@ func TestLooksShareAShell(t *testing.T) {
 	c := connected(t, "")
 	run(t, c, host.Command{Script: "true", Look: true})
 	first := c.standings.of[identity{}]
-	long := strings.Repeat("0123456789abcdef", mostOutput/16+7)
+	long := strings.Repeat("0123456789abcdef", maxOutput/16+7)
 	for _, r := range []struct {
 		script string
 		want   host.Output
@@ -33,7 +33,7 @@ func TestLooksShareAShell(t *testing.T) {
 			t.Errorf("%q: got %+v, want %+v", r.script, got, r.want)
 		}
 	}
-	if out := run(t, c, host.Command{Script: "printf %s " + long, Watch: true}); !strings.HasPrefix(out.Stdout, "[") || !strings.HasSuffix(out.Stdout, long[len(long)-mostOutput:]) {
+	if out := run(t, c, host.Command{Script: "printf %s " + long, Watch: true}); !strings.HasPrefix(out.Stdout, "[") || !strings.HasSuffix(out.Stdout, long[len(long)-maxOutput:]) {
 		t.Errorf("a long output: %d bytes, %.60q", len(out.Stdout), out.Stdout)
 	}
 	_, err := c.Run(t.Context(), host.Command{Script: "echo bad >&2; exit 3", Look: true})

@@ -220,8 +220,8 @@ func (i *Instance) Timetable(kind string) ([]step.Step, error) {
 	return s.Steps(packages), err
 }
 
-// leastDisk is the free space, in KiB, that a release and its upload need where releases are.
-const leastDisk = 100 << 10
+// minDisk is the free space, in KiB, that a release and its upload need where releases are.
+const minDisk = 100 << 10
 
 // Preflight checks what must hold on the host before anything is changed. The program comes
 // last, because building it takes the longest. The titles name the program: a host may run
@@ -235,7 +235,7 @@ func (i *Instance) Preflight() []step.Step {
 		step.NewProof("preflight: no package of "+i.Program.Name, i.units.Alone),
 		step.NewProof("preflight: disk for "+i.Program.Name, func(ctx context.Context, h host.Host) error {
 			script := fmt.Sprintf(`for d in %s/releases %[1]s /opt /; do [ ! -d "$d" ] || break; done; free=$(df -Pk "$d" | awk 'NR==2{print $4}'); [ "$free" -ge %[2]d ] || { echo "$((free/1024)) MB are free on $(df -P "$d" | awk 'NR==2{print $6}'): want %[3]d MB for a release" >&2; exit 1; }`,
-				host.Quote(i.Program.Root()), leastDisk, leastDisk>>10)
+				host.Quote(i.Program.Root()), minDisk, minDisk>>10)
 			_, err := h.Run(ctx, host.Command{Script: script, Look: true})
 			if failed, is := errors.AsType[*host.CommandError](err); is {
 				return fmt.Errorf("%s\nhint: free space there", strings.TrimSpace(failed.Output.Stderr))

@@ -40,7 +40,7 @@ func Parse(file, text string) (*yaml.Node, error) {
 	case root.Kind != yaml.MappingNode:
 		return nil, fmt.Errorf("%s:%d: want keys and values", file, root.Line)
 	}
-	budget := most
+	budget := limit
 	if at := odd(root, &budget); budget < 0 {
 		return nil, fmt.Errorf("%s: too large, or an anchor is used within itself", file)
 	} else if at != nil {
@@ -50,7 +50,7 @@ func Parse(file, text string) (*yaml.Node, error) {
 }
 
 // most is how many values a file may have; those that anchors repeat count each time.
-const most = 100_000
+const limit = 100_000
 
 // odd finds a key that is not a text. It stops when the budget is used up.
 func odd(n *yaml.Node, budget *int) *yaml.Node {

@@ -156,7 +156,7 @@ func (p *program) metrics() (map[string]float64, error) {
 }
 
 // memory returns the present and the peak resident memory of a process, in bytes.
-func memory(pid int) (now, most float64) {
+func memory(pid int) (now, limit float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
 		var kilobytes float64
@@ -164,16 +164,16 @@ func memory(pid int) (now, most float64) {
 			now = kilobytes * 1024
 		}
 		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kilobytes); n == 1 {
-			most = kilobytes * 1024
+			limit = kilobytes * 1024
 		}
 	}
-	return now, most
+	return now, limit
 }
 
 // watched runs a command to its end, and returns its peak resident memory in bytes. The peak that the
 // system counts for an ended process starts from that of the process that started it, so watched
 // looks every few milliseconds while the command runs.
-func watched(cmd *exec.Cmd) (most float64, err error) {
+func watched(cmd *exec.Cmd) (limit float64, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
@@ -184,10 +184,10 @@ func watched(cmd *exec.Cmd) (most float64, err error) {
 	for {
 		select {
 		case err := <-ended:
-			return most, err
+			return limit, err
 		case <-look.C:
 			_, now := memory(cmd.Process.Pid)
-			most = max(most, now)
+			limit = max(limit, now)
 		}
 	}
 }

@@ -187,9 +187,9 @@ func TestLostVersionIsNotCounted(t *testing.T) {
 // TestReadBackInTurn: of a bit-map of any size each stripe is read back after some writebacks, and
 // no writeback reads more than its part.
 func TestReadBackInTurn(t *testing.T) {
-	for _, stripes := range []int{1, 2, readBackMost, readBackMost + 1, 2 * readBackMost, 118, 1000} {
+	for _, stripes := range []int{1, 2, maxReadBack, maxReadBack + 1, 2 * maxReadBack, 118, 1000} {
 		read := map[int]bool{}
-		rounds := (stripes + readBackMost - 1) / readBackMost
+		rounds := (stripes + maxReadBack - 1) / maxReadBack
 		for number := range rounds {
 			w := &writeback{base: &Version{number: int64(number + 7), stripes: make([]stripe, stripes)}}
 			n := 0
@@ -199,7 +199,7 @@ func TestReadBackInTurn(t *testing.T) {
 					read[i] = true
 				}
 			}
-			if want := min(stripes, readBackMost); n != want {
+			if want := min(stripes, maxReadBack); n != want {
 				t.Errorf("%d stripes: %d read back, want %d", stripes, n, want)
 			}
 		}

@@ -247,9 +247,9 @@ func (w *writeback) stripe(ctx context.Context, i int) (stripe, error) {
 	return s, w.a.upload(ctx, w.spec.Name, s, ours)
 }
 
-// readBackMost is how many of the stripes that it reuses a writeback reads back: 64 MiB. Of a
+// maxReadBack is how many of the stripes that it reuses a writeback reads back: 64 MiB. Of a
 // larger bit-map each writeback reads others.
-const readBackMost = 16
+const maxReadBack = 16
 
 // sound tells whether stripe i of the newest version can be used again. Its document says what
 // was archived, not what is there now: the file must exist, and is read back when it is its turn.
@@ -287,8 +287,8 @@ func (w *writeback) sound(ctx context.Context, i int) (bool, error) {
 // turn tells whether a writeback with the number after base's reads stripe i back.
 func (w *writeback) turn(i int) bool {
 	stripes := len(w.base.stripes)
-	first := int(w.base.number * readBackMost % int64(stripes))
-	return (i-first+stripes)%stripes < readBackMost
+	first := int(w.base.number * maxReadBack % int64(stripes))
+	return (i-first+stripes)%stripes < maxReadBack
 }
 
 // sourceStripe returns stripe i of the source, or zeroes if only the newest version has its layer.

@@ -35,7 +35,7 @@ type postponed struct {
 }
 
 // failed counts a try at a host, of which there may be so many in a row.
-func (a *away) failed(host, text string, told time.Duration, most int) *postponed {
+func (a *away) failed(host, text string, told time.Duration, limit int) *postponed {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.tries == nil {
@@ -46,7 +46,7 @@ func (a *away) failed(host, text string, told time.Duration, most int) *postpone
 		return &postponed{left, a.gaveUp[host], text}
 	}
 	p := &postponed{pause: min(firstPause<<min(before.n, 20), longestAway), text: text}
-	if p.last = before.n+1 >= most; p.last {
+	if p.last = before.n+1 >= limit; p.last {
 		a.gaveUp[host] = true
 		p.pause = robots.Unreachable
 	}

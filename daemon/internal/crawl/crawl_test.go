@@ -16,9 +16,9 @@ import (
 )
 
 // setting is for a local site, without politeness.
-func setting(seed string, most int64, threads int) Setting {
+func setting(seed string, limit int64, threads int) Setting {
 	s := Default()
-	s.Seeds, s.MaxPages, s.Threads, s.Delay, s.Private, s.Attempts = []string{seed}, most, threads, 0, true, 1
+	s.Seeds, s.MaxPages, s.Threads, s.Delay, s.Private, s.Attempts = []string{seed}, limit, threads, 0, true, 1
 	return s
 }
 
@@ -64,17 +64,17 @@ func order(t *testing.T, dir, site string) (uris []string) {
 	return uris
 }
 
-func testCount(t *testing.T, most int, threads ...int) {
+func testCount(t *testing.T, limit int, threads ...int) {
 	for _, threads := range threads {
-		t.Run(fmt.Sprintf("%d pages, %d threads", most, threads), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d pages, %d threads", limit, threads), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			site := serve(t, &crawltest.Site{Pages: 10 * most, Slow: time.Millisecond})
-			p := run(t, dir, setting(site, int64(most), threads))
-			if p.Stored != int64(most) {
+			site := serve(t, &crawltest.Site{Pages: 10 * limit, Slow: time.Millisecond})
+			p := run(t, dir, setting(site, int64(limit), threads))
+			if p.Stored != int64(limit) {
 				t.Errorf("%+v", p)
 			}
-			if err := crawltest.Check(dir, most); err != nil {
+			if err := crawltest.Check(dir, limit); err != nil {
 				t.Error(err)
 			}
 		})

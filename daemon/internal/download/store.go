@@ -216,10 +216,10 @@ func InPages[T any](limit, page int, read func(most int) (some []T, more bool, e
 
 // InParts is for stores: it calls do with parts of at most that many items, with an empty one if there are
 // none, and adds up what do returns, up to the first error.
-func InParts[T any](items []T, most int, do func(some []T) (int, error)) (int, error) {
+func InParts[T any](items []T, limit int, do func(some []T) (int, error)) (int, error) {
 	sum := 0
 	for {
-		some := items[:min(most, len(items))]
+		some := items[:min(limit, len(items))]
 		items = items[len(some):]
 		n, err := do(some)
 		if err != nil {

@@ -56,8 +56,8 @@ type Request struct {
 	// the server has seen the first request.
 	Again func(ctx context.Context, uri string) error
 	// Passed, if not nil, is called with each redirect, before it is followed or refused.
-	Passed    func(Passed)
-	LeastRate int64 // bytes of a body in a second, over RateWindow; 0: 100; below 0: any
+	Passed  func(Passed)
+	MinRate int64 // bytes of a body in a second, over RateWindow; 0: 100; below 0: any
 }
 
 // RateWindow is the time over which a body must keep the least rate.

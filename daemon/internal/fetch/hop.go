@@ -319,8 +319,8 @@ func (w *wire) check() error {
 	if passed < RateWindow {
 		return nil
 	}
-	if got := w.bytes - w.had; float64(got) < passed.Seconds()*float64(r.LeastRate) {
-		return &stop{TooSlow, fmt.Sprintf("%d bytes in %s, want %d a second at least", got, passed.Round(time.Second), r.LeastRate)}
+	if got := w.bytes - w.had; float64(got) < passed.Seconds()*float64(r.MinRate) {
+		return &stop{TooSlow, fmt.Sprintf("%d bytes in %s, want %d a second at least", got, passed.Round(time.Second), r.MinRate)}
 	}
 	w.began, w.had = now, w.bytes
 	return nil

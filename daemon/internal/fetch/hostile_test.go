@@ -139,10 +139,10 @@ func TestOneByteASecond(t *testing.T) {
 	var seconds atomic.Int64
 	f := fetcher(t, Options{Now: func() time.Time { return time.Unix(seconds.Add(1), 0) }})
 	// Chunks may be read together, a buffer of 16 KiB at a time.
-	if _, _, e := get(t, f, Request{URI: s.uri(), LeastRate: 1 << 20}); e == nil || e.Reason != TooSlow {
+	if _, _, e := get(t, f, Request{URI: s.uri(), MinRate: 1 << 20}); e == nil || e.Reason != TooSlow {
 		t.Errorf("got %v, want %s", e, TooSlow)
 	}
-	if _, _, e := get(t, f, Request{URI: s.uri(), LeastRate: -1, BodyLimit: 1 << 16}); e == nil || e.Reason != TooLarge {
+	if _, _, e := get(t, f, Request{URI: s.uri(), MinRate: -1, BodyLimit: 1 << 16}); e == nil || e.Reason != TooLarge {
 		t.Errorf("without a least rate: got %v, want %s", e, TooLarge)
 	}
 }

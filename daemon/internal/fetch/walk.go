@@ -38,7 +38,7 @@ type walk struct {
 func newWalk(f *Fetcher, r Request) *walk {
 	r.Method = cmp.Or(r.Method, http.MethodGet)
 	r.Connect, r.Read, r.Whole = cmp.Or(r.Connect, 10*time.Second), cmp.Or(r.Read, 30*time.Second), cmp.Or(r.Whole, 5*time.Minute)
-	r.BodyLimit, r.RedirectLimit, r.LeastRate = cmp.Or(r.BodyLimit, 32<<20), cmp.Or(r.RedirectLimit, 10), cmp.Or(r.LeastRate, 100)
+	r.BodyLimit, r.RedirectLimit, r.MinRate = cmp.Or(r.BodyLimit, 32<<20), cmp.Or(r.RedirectLimit, 10), cmp.Or(r.MinRate, 100)
 	return &walk{f: f, r: r, method: r.Method, sent: r.Body, seen: map[string]bool{}}
 }
 

@@ -71,8 +71,8 @@ func (d *Dialer) via(ctx context.Context, chain []Target) (*Link, error) {
 	return l, nil
 }
 
-// mostTries bounds the retries of a dropped connection.
-const mostTries = 6
+// maxTries bounds the retries of a dropped connection.
+const maxTries = 6
 
 // connect logs in to the last host of a chain. If the connection to a bastion has
 // been lost since, it reconnects once.
@@ -107,7 +107,7 @@ func (d *Dialer) through(ctx context.Context, bastion *Link, t Target, how Ways)
 		}
 		// sshd drops some connections when many arrive at once (MaxStartups), before it
 		// sends its banner. No login has been tried then.
-		if fault, is := errors.AsType[*Fault](err); !is || fault.Kind != Dropped || try == mostTries {
+		if fault, is := errors.AsType[*Fault](err); !is || fault.Kind != Dropped || try == maxTries {
 			return nil, err
 		}
 		pause := time.Duration(float64(d.o.Retry<<try) * (0.5 + rand.Float64()))
@@ -212,7 +212,7 @@ func (d *Dialer) silentFault(ctx context.Context, t Target, p *patience, heard *
 	case heard.other() != "":
 		return &Fault{Kind: Protocol, Target: t.String(), Text: fmt.Sprintf("what answers there is no sshd: %q", heard.other()), Err: err, Hint: "look at the port in the inventory"}
 	case IsHangUp(err):
-		return &Fault{Kind: Dropped, Target: t.String(), Text: fmt.Sprintf("it hung up before it said who it is, %d times", mostTries), Err: err,
+		return &Fault{Kind: Dropped, Target: t.String(), Text: fmt.Sprintf("it hung up before it said who it is, %d times", maxTries), Err: err,
 			Hint: "sshd does so when too many connect at once (MaxStartups), when it punishes an address (PerSourcePenalties), or by a firewall such as fail2ban: wait a minute and try again"}
 	}
 	return &Fault{Kind: Protocol, Target: t.String(), Text: plain(err), Err: err, Hint: "is its sshd of this decade?"}

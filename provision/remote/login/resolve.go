@@ -61,8 +61,8 @@ func (t Target) Call(command string) string {
 	return call + QuoteArg(t.user+"@"+t.address) + " " + command
 }
 
-// mostHops bounds a chain, which a circle in ssh_config could make endless.
-const mostHops = 8
+// maxHops bounds a chain, which a circle in ssh_config could make endless.
+const maxHops = 8
 
 // Route returns the machines to log in to: those on the way first, the host last.
 func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
@@ -83,8 +83,8 @@ func (d *Dialer) Route(h inventory.Host) ([]Target, error) {
 	}
 	chain := []Target{t}
 	for len(jump) > 0 && !jump.None() {
-		if len(chain)+len(jump) > mostHops {
-			return nil, fmt.Errorf("more than %d hosts on the way to it: is ProxyJump of %s a loop?", mostHops-1, config.names())
+		if len(chain)+len(jump) > maxHops {
+			return nil, fmt.Errorf("more than %d hosts on the way to it: is ProxyJump of %s a loop?", maxHops-1, config.names())
 		}
 		var way []Target
 		var next inventory.Bastion

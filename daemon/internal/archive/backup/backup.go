@@ -285,12 +285,12 @@ func (k *Copier) note(ctx context.Context, filterID int, reason string) {
 // The wait between two attempts to reconcile: the first, doubled each time up to the second.
 const (
 	reconcileFirst = 500 * time.Millisecond
-	reconcileMost  = 30 * time.Second
+	reconcileMax   = 30 * time.Second
 )
 
 // Reconcile brings store and archive together, and retries until that is done or ctx ends.
 func (k *Copier) Reconcile(ctx context.Context) {
-	for wait := reconcileFirst; ; wait = min(2*wait, reconcileMost) {
+	for wait := reconcileFirst; ; wait = min(2*wait, reconcileMax) {
 		err := k.engine.Reconcile(ctx)
 		if ctx.Err() != nil {
 			return

@@ -188,15 +188,15 @@ func (r *Result) try(name string, body []byte, certain bool) bool {
 		return false
 	}
 	text, replaced := decode(normal(name), body)
-	if replaced > mostInvalid(body) && !certain {
+	if replaced > maxInvalid(body) && !certain {
 		return false
 	}
 	r.Used, r.Text, r.Replaced = normal(name), text, replaced
 	return true
 }
 
-// mostInvalid is how many invalid bytes a body may have in its declared encoding.
-func mostInvalid(body []byte) int { return 2 + beyondASCII(body)/100 }
+// maxInvalid is how many invalid bytes a body may have in its declared encoding.
+func maxInvalid(body []byte) int { return 2 + beyondASCII(body)/100 }
 
 func beyondASCII(body []byte) (n int) {
 	for _, c := range body {

@@ -44,8 +44,8 @@ var candidates = []candidate{
 	{gb18030, 40, "zh-hant"}, // GBK contains traditional characters, too
 }
 
-// sampleMost is how many bytes of text are examined; more hardly ever changes the decision.
-const sampleMost = 8 << 10
+// maxSample is how many bytes of text are examined; more hardly ever changes the decision.
+const maxSample = 8 << 10
 
 // Detect guesses the encoding of the bytes, by the text without tags: it tries each encoding that
 // could have made them, with the statistics of the languages written in it, and picks the one in
@@ -121,13 +121,13 @@ func sample(body []byte) []byte {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	var text []byte
 	skip := false
-	for len(text) < sampleMost {
+	for len(text) < maxSample {
 		switch z.Next() {
 		case html.ErrorToken:
 			if beyondASCII(text) < 20 {
 				text = around(nil, body)
 			}
-			return text[:min(len(text), sampleMost)]
+			return text[:min(len(text), maxSample)]
 		case html.TextToken:
 			if !skip {
 				text = around(text, z.Raw())
@@ -139,7 +139,7 @@ func sample(body []byte) []byte {
 			skip = false
 		}
 	}
-	return text[:sampleMost]
+	return text[:maxSample]
 }
 
 // nearby is how many ASCII bytes beside others belong to the sample: the words next to a foreign
@@ -149,7 +149,7 @@ const nearby = 100
 // around appends what is not ASCII, each time with the ASCII nearby, until the sample is full. A
 // character is not cut in two: it begins with a byte that is not ASCII, and has four bytes at most.
 func around(text, raw []byte) []byte {
-	for end := 0; len(text) < sampleMost; {
+	for end := 0; len(text) < maxSample; {
 		next := bytes.IndexFunc(raw[end:], func(r rune) bool { return r >= utf8.RuneSelf }) // an invalid byte is U+FFFD
 		if next < 0 {
 			return text

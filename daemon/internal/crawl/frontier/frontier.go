@@ -341,7 +341,7 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 		return f.failed
 	}
 	f.began = o.Now()
-	f.changes, f.stopped = make(chan *change, mostTogether), make(chan struct{})
+	f.changes, f.stopped = make(chan *change, maxTogether), make(chan struct{})
 	go func() {
 		defer close(f.stopped)
 		f.run()

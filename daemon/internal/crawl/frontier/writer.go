@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// mostTogether is how many changes one transaction has at most.
-const mostTogether = 256
+// maxTogether is how many changes one transaction has at most.
+const maxTogether = 256
 
 // run commits changes until no more can come. Changes that come while a transaction is synced
 // are done together in the next one.
@@ -20,7 +20,7 @@ func (f *Frontier) run() {
 	for first := range f.changes {
 		together := []*change{first}
 	gather:
-		for len(together) < mostTogether {
+		for len(together) < maxTogether {
 			select {
 			case c, ok := <-f.changes:
 				if !ok {

@@ -34,7 +34,7 @@ type place struct {
 }
 
 // lay places the most important URIs, with those on the way to them, at most so many.
-func (g *Graph) lay(ranks []float64, most int) *layout {
+func (g *Graph) lay(ranks []float64, limit int) *layout {
 	l := &layout{g: g, place: map[uint32]*place{}}
 	parent := g.tree()
 	for _, id := range g.order(g.inDegree(), ranks, ByPageRank) {
@@ -45,7 +45,7 @@ func (g *Graph) lay(ranks []float64, most int) *layout {
 				break
 			}
 		}
-		if len(l.shown)+len(way) > most {
+		if len(l.shown)+len(way) > limit {
 			continue // another one may be nearer
 		}
 		for _, at := range slices.Backward(way) {

@@ -33,9 +33,9 @@ var (
 // Picture draws the most important URIs of the graph, at most so many, as SVG, and returns how many it
 // has drawn. Seeds are in the middle; each ring is one link farther from them. The area of a mark grows
 // with the PageRank. It needs no other program; for a larger graph, Graphviz can draw the export.
-func (g *Graph) Picture(w io.Writer, most int) (int, error) {
+func (g *Graph) Picture(w io.Writer, limit int) (int, error) {
 	ranks := g.PageRank()
-	d := drawing{layout: g.lay(ranks, min(most, MaxPicture)), w: bufio.NewWriter(w), ranks: ranks, colour: map[string]string{}}
+	d := drawing{layout: g.lay(ranks, min(limit, MaxPicture)), w: bufio.NewWriter(w), ranks: ranks, colour: map[string]string{}}
 	d.colourHosts()
 	for _, id := range d.shown {
 		d.best = max(d.best, ranks[id])
@@ -160,9 +160,9 @@ func (d *drawing) node(id uint32) {
 // label is written along the line from the middle, never upside down.
 func (d *drawing) label(p *place, uri string, r float64) {
 	anchor, angle, away := "start", p.angle*180/math.Pi, r+3
-	most := maxLabel
+	limit := maxLabel
 	if len(p.children) > 0 {
-		most = maxInside
+		limit = maxInside
 	}
 	switch {
 	case p.x == 0 && p.y == 0:
@@ -174,13 +174,13 @@ func (d *drawing) label(p *place, uri string, r float64) {
 		anchor, angle, away = "end", angle+180, -away
 	}
 	d.printf(`<text transform="translate(%.1f %.1f)rotate(%.1f)" x="%.1f" y="4" text-anchor="%s" stroke="white" stroke-width="3" stroke-opacity="0.8" paint-order="stroke" fill="#222">`, p.x, p.y, angle, away, anchor)
-	d.text(labelOf(uri, hostOf(uri) != hostOf(d.g.uris[p.parent]), most))
+	d.text(labelOf(uri, hostOf(uri) != hostOf(d.g.uris[p.parent]), limit))
 	d.printf("</text>")
 }
 
 // labelOf is the end of a path, or the host if there is no path, in readable form; for another host
 // than its parent's it is both, from the beginning.
-func labelOf(uri string, otherHost bool, most int) string {
+func labelOf(uri string, otherHost bool, limit int) string {
 	label := uri
 	if i := strings.Index(uri, "://"); i >= 0 {
 		if slash := strings.IndexAny(uri[i+3:], "/?"); slash >= 0 && len(uri) > i+3+slash+1 && !otherHost {
@@ -193,11 +193,11 @@ func labelOf(uri string, otherHost bool, most int) string {
 		label = strings.ToValidUTF8(plain, "\ufffd")
 	}
 	runes := []rune(label)
-	if len(runes) > most && otherHost {
-		return string(runes[:most-1]) + "…"
+	if len(runes) > limit && otherHost {
+		return string(runes[:limit-1]) + "…"
 	}
-	if len(runes) > most {
-		return "…" + string(runes[len(runes)-most+1:])
+	if len(runes) > limit {
+		return "…" + string(runes[len(runes)-limit+1:])
 	}
 	return label
 }

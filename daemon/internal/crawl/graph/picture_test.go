@@ -42,10 +42,10 @@ func drawnTexts(t *testing.T, svg string) (texts, targets []string) {
 	}
 }
 
-func picture(t *testing.T, g *Graph, most int) (svg string, shown int) {
+func picture(t *testing.T, g *Graph, limit int) (svg string, shown int) {
 	t.Helper()
 	var b bytes.Buffer
-	shown, err := g.Picture(&b, most)
+	shown, err := g.Picture(&b, limit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ const (
 )
 
 // Report makes a report of the graph, with lists of at most most entries.
-func (g *Graph) Report(most int, by By) Report {
+func (g *Graph) Report(limit int, by By) Report {
 	in, ranks := g.inDegree(), g.PageRank()
 	r := Report{URIs: len(g.uris), Links: g.lines, Unequal: len(g.to), Top: []Node{}, ByHost: []Host{}, Dead: []Dead{}}
 	for _, p := range g.page {
@@ -67,12 +67,12 @@ func (g *Graph) Report(most int, by By) Report {
 			r.Pages++
 		}
 	}
-	for _, id := range g.order(in, ranks, by)[:min(most, len(g.uris))] {
+	for _, id := range g.order(in, ranks, by)[:min(limit, len(g.uris))] {
 		r.Top = append(r.Top, Node{g.uris[id], int(in[id]), len(g.links(id)), ranks[id], int(g.page[id].status)})
 	}
 	hosts := g.byHost()
-	r.Hosts, r.ByHost = len(hosts), hosts[:min(most, len(hosts))]
-	r.Dead, r.DeadAll = g.deadLinks(in, most)
+	r.Hosts, r.ByHost = len(hosts), hosts[:min(limit, len(hosts))]
+	r.Dead, r.DeadAll = g.deadLinks(in, limit)
 	return r
 }
 
@@ -148,7 +148,7 @@ func hostOf(uri string) string {
 }
 
 // deadLinks returns the dead URIs, those with the most links first, and how many there are.
-func (g *Graph) deadLinks(in []int32, most int) ([]Dead, int) {
+func (g *Graph) deadLinks(in []int32, limit int) ([]Dead, int) {
 	var ids []uint32
 	for id := range g.uris {
 		if g.dead(uint32(id)) {
@@ -160,7 +160,7 @@ func (g *Graph) deadLinks(in []int32, most int) ([]Dead, int) {
 	})
 	place := map[uint32]int{}
 	dead := []Dead{}
-	for i, id := range ids[:min(most, len(ids))] {
+	for i, id := range ids[:min(limit, len(ids))] {
 		place[id] = i
 		dead = append(dead, Dead{g.uris[id], int(g.page[id].status), g.reason[id], int(in[id]), []string{}})
 	}

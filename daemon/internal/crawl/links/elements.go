@@ -39,7 +39,7 @@ func (r *reader) image(a map[string]string) {
 	if !r.o.Images {
 		return
 	}
-	alt := clean(a["alt"], r.o.TextMost)
+	alt := clean(a["alt"], r.o.MaxText)
 	if src := a["src"]; src != "" {
 		r.add(src, Found{Kind: Image, Text: alt})
 	}

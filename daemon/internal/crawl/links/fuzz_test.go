@@ -24,9 +24,9 @@ func FuzzExtract(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, page, encoding string) {
 		page = strings.ToValidUTF8(page, "\uFFFD")
-		o := Options{Images: true, Most: 20, Longest: 300, TextMost: 50, Encoding: encoding, Agent: "x"}
+		o := Options{Images: true, MaxLinks: 20, Longest: 300, MaxText: 50, Encoding: encoding, Agent: "x"}
 		p := Extract([]byte(page), at, o)
-		if len(p.Links) > o.Most || len(p.Schemes) > 32 || len(p.Title) > o.TextMost {
+		if len(p.Links) > o.MaxLinks || len(p.Schemes) > 32 || len(p.Title) > o.MaxText {
 			t.Fatalf("%d links, %d schemes, a title of %d bytes", len(p.Links), len(p.Schemes), len(p.Title))
 		}
 		for _, l := range p.Links {
@@ -34,7 +34,7 @@ func FuzzExtract(f *testing.F) {
 			if err != nil || again.String() != l.URI.String() {
 				t.Errorf("%q of %q is read again as %v, %v", l.URI, page, again, err)
 			}
-			if len(l.URI.String()) > o.Longest || len(l.Text) > o.TextMost || !utf8.ValidString(l.Text) || strings.Contains(l.URI.String(), "#") {
+			if len(l.URI.String()) > o.Longest || len(l.Text) > o.MaxText || !utf8.ValidString(l.Text) || strings.Contains(l.URI.String(), "#") {
 				t.Errorf("%q with text %q is out of bounds", l.URI, l.Text)
 			}
 		}

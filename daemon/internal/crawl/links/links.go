@@ -17,9 +17,9 @@ import (
 // Options say what is wanted of a page. Zero values mean the defaults.
 type Options struct {
 	Images   bool     // img, srcset and icons too
-	Most     int      // links of one page; 0: 10,000
+	MaxLinks int      // links of one page; 0: 10,000
 	Longest  int      // bytes of a link's URI; 0: 2,048
-	TextMost int      // bytes of a link's text; 0: 200
+	MaxText  int      // bytes of a link's text; 0: 200
 	Encoding string   // in which queries are sent, as charset.Result.Query says; "": utf-8
 	Agent    string   // its rules in meta robots count besides those of "robots"; "": nobody's
 	Robots   []string // values of the header X-Robots-Tag
@@ -51,7 +51,7 @@ type Found struct {
 // Page is what a page says about others.
 type Page struct {
 	Base      *uri.URI // against which links were resolved
-	Title     string   // of at most Options.TextMost bytes
+	Title     string   // of at most Options.MaxText bytes
 	Links     []Found  // in page order, with repetitions
 	Canonical *uri.URI // nil: it names none
 	NoIndex   bool     // by robots
@@ -60,12 +60,12 @@ type Page struct {
 	Schemes map[string]int // mailto, javascript, ...: the links of other schemes; at most 32 names
 	Invalid int            // no URI
 	Long    int            // too long
-	Cut     int            // after Options.Most
+	Cut     int            // after Options.MaxLinks
 }
 
 // Extract finds the links of a page in UTF-8, which was fetched from at.
 func Extract(page []byte, at *uri.URI, o Options) *Page {
-	o.Most, o.Longest, o.TextMost = cmp.Or(o.Most, 10_000), cmp.Or(o.Longest, 2048), cmp.Or(o.TextMost, 200)
+	o.MaxLinks, o.Longest, o.MaxText = cmp.Or(o.MaxLinks, 10_000), cmp.Or(o.Longest, 2048), cmp.Or(o.MaxText, 200)
 	r := reader{o: o, z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{Base: at, Schemes: map[string]int{}}}
 	for _, value := range o.Robots {
 		r.robotsHeader(value)
@@ -109,7 +109,7 @@ func (r *reader) read() {
 			return
 		case html.TextToken:
 			if r.open > 0 || r.title {
-				r.text.add(r.z.Text(), r.o.TextMost)
+				r.text.add(r.z.Text(), r.o.MaxText)
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := r.z.TagName()
@@ -169,7 +169,7 @@ func (r *reader) start(name string, a map[string]string) {
 		}
 	case "img":
 		if r.open > 0 {
-			r.text.add([]byte(a["alt"]), r.o.TextMost)
+			r.text.add([]byte(a["alt"]), r.o.MaxText)
 		}
 		r.image(a)
 	case "source":
@@ -212,7 +212,7 @@ func (r *reader) anchor(kind Kind, a map[string]string) {
 	rel := words(a["rel"])
 	f := Found{Kind: kind, Rel: strings.Join(rel, " "), NoFollow: has(rel, "nofollow")}
 	if kind == Area {
-		f.Text = clean(a["alt"], r.o.TextMost)
+		f.Text = clean(a["alt"], r.o.MaxText)
 	}
 	if r.add(href, f) && kind == Anchor {
 		r.title = false
@@ -240,7 +240,7 @@ func (r *reader) add(reference string, f Found) bool {
 	switch {
 	case len(reference) > 4*r.o.Longest: // escapes make it longer, dot segments shorter: a bound for memory
 		r.page.Long++
-	case len(r.found) >= r.o.Most:
+	case len(r.found) >= r.o.MaxLinks:
 		r.page.Cut++
 	default:
 		r.found = append(r.found, raw{reference, f})

@@ -209,7 +209,7 @@ func TestBounds(t *testing.T) {
 		fmt.Fprintf(&page, `<a href="/%d">%s</a><a href="s%d:x"></a>`, i, strings.Repeat("ä ", 1000), i)
 	}
 	fmt.Fprintf(&page, `<a href="/%s"></a>`, strings.Repeat("x", 1<<20))
-	p := Extract([]byte(page.String()), at(t, "http://h.example/"), Options{Most: 100, TextMost: 10})
+	p := Extract([]byte(page.String()), at(t, "http://h.example/"), Options{MaxLinks: 100, MaxText: 10})
 	if len(p.Links) != 100 || p.Cut != 50 || p.Long != 1 || len(p.Schemes) != 32 {
 		t.Errorf("got %d links, %d cut, %d long, %d schemes; want 100, 50, 1, 32", len(p.Links), p.Cut, p.Long, len(p.Schemes))
 	}

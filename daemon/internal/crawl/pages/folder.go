@@ -32,8 +32,8 @@ type Folder struct {
 	dirty map[string]struct{} // folders with names that are not durable
 }
 
-// knownMost bounds how many host folders are remembered; a forgotten one is looked for again.
-const knownMost = 10_000
+// maxKnown bounds how many host folders are remembered; a forgotten one is looked for again.
+const maxKnown = 10_000
 
 // Open opens the folder, and makes it if it is missing.
 func Open(dir string, files disk.FS) (*Folder, error) {
@@ -76,7 +76,7 @@ func (f *Folder) makeDir(dir string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.known) >= knownMost {
+	if len(f.known) >= maxKnown {
 		clear(f.known)
 	}
 	f.known[dir] = true

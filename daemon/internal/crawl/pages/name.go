@@ -13,8 +13,8 @@ import (
 
 // Bounds of names in bytes, so that a page's whole path fits in the 260 characters of Windows.
 const (
-	hostMost = 80
-	pathMost = 80
+	maxHost = 80
+	maxPath = 80
 )
 
 // Name is the file of a URI under the folder of pages, with / between its two parts: the host, and
@@ -56,7 +56,7 @@ func hostPart(u *uri.URI) (name string, plain bool) {
 	switch {
 	case strings.Contains(name, ":"):
 		name, plain = "ipv6-"+strings.ReplaceAll(name, ":", "-"), false
-	case strings.Trim(name, ".") != name || reserved(name) || len(name) > hostMost:
+	case strings.Trim(name, ".") != name || reserved(name) || len(name) > maxHost:
 		plain = false
 	}
 	var b strings.Builder
@@ -68,7 +68,7 @@ func hostPart(u *uri.URI) (name string, plain bool) {
 		b.WriteByte(c)
 	}
 	name = strings.Trim(b.String(), ".")
-	name = name[:min(len(name), hostMost)]
+	name = name[:min(len(name), maxHost)]
 	if name = strings.TrimRight(name, "."); name == "" || reserved(name) {
 		name, plain = "host-"+name, false
 	}
@@ -84,9 +84,9 @@ func pathPart(path string) (name string, plain bool) {
 		return "index", true
 	}
 	path = strings.TrimPrefix(path, "/")
-	plain = path != "index" && path != "index.html" && len(path) <= pathMost && !strings.HasPrefix(path, ".")
+	plain = path != "index" && path != "index.html" && len(path) <= maxPath && !strings.HasPrefix(path, ".")
 	var b strings.Builder
-	for i := 0; i < len(path) && b.Len() < pathMost; {
+	for i := 0; i < len(path) && b.Len() < maxPath; {
 		r, size := character(path[i:])
 		i += size
 		switch {
@@ -100,7 +100,7 @@ func pathPart(path string) (name string, plain bool) {
 		case 'A' <= r && r <= 'Z':
 			b.WriteRune(r + 'a' - 'A')
 			plain = false
-		case r >= 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) && b.Len()+utf8.UTFMax <= pathMost:
+		case r >= 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) && b.Len()+utf8.UTFMax <= maxPath:
 			b.WriteRune(unicode.ToLower(r))
 			plain = false
 		default:

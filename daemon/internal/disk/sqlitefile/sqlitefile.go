@@ -14,15 +14,15 @@ import (
 )
 
 // Connect makes a pool of that many connections to a database, each with the pragmas.
-func Connect(path string, most int, pragmas ...string) (*sql.DB, error) {
+func Connect(path string, limit int, pragmas ...string) (*sql.DB, error) {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{"busy_timeout(60000)"}, pragmas...)}
 	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
+	db.SetMaxOpenConns(limit)
+	db.SetMaxIdleConns(limit)
 	return db, nil
 }
 

@@ -24,8 +24,8 @@ import (
 const (
 	// sameEvery is how often an event with the same message is sent; those in between are only counted.
 	sameEvery = time.Minute
-	// mostAnHour is the most events that are sent in an hour.
-	mostAnHour = 100
+	// maxAnHour is the most events that are sent in an hour.
+	maxAnHour = 100
 	// sendIn bounds one call of the service.
 	sendIn = 10 * time.Second
 	// closeIn is the default of Options.CloseIn.
@@ -128,7 +128,7 @@ func (r *Reporter) due(message string) (skipped int, ok bool) {
 	if now.Sub(r.hour) >= time.Hour {
 		r.hour, r.sent = now, 0
 	}
-	if r.done || now.Before(s.next) || r.sent >= mostAnHour {
+	if r.done || now.Before(s.next) || r.sent >= maxAnHour {
 		s.skipped++
 		return 0, false
 	}

@@ -155,11 +155,11 @@ func TestLimits(t *testing.T) {
 	if _, ok := r.due("b"); !ok {
 		t.Error("another message is not sent")
 	}
-	for range 2 * mostAnHour {
+	for range 2 * maxAnHour {
 		now = now.Add(time.Nanosecond)
 		_, _ = r.due(now.String())
 	}
-	if _, ok := r.due("c"); ok || r.sent != mostAnHour {
+	if _, ok := r.due("c"); ok || r.sent != maxAnHour {
 		t.Errorf("%d were sent in an hour", r.sent)
 	}
 	now = now.Add(time.Hour)

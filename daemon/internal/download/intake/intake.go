@@ -148,7 +148,7 @@ const (
 	letGoIn = 5 * time.Second
 	// A caller that finds it held retries after a pause that doubles, varied by up to a half.
 	firstPause = 5 * time.Millisecond
-	mostPause  = 250 * time.Millisecond
+	maxPause   = 250 * time.Millisecond
 )
 
 // errLockLost ends an operation under a lock that this process may have lost.
@@ -195,7 +195,7 @@ func (i *Intake) letGo(ctx context.Context, names []string) {
 // lock waits for the turn of this process at all filters, and returns when the turn ends, by the clock of
 // this process. If it gets only some of them, it releases these and retries, so that there is no deadlock.
 func (i *Intake) lock(ctx context.Context, names []string) (time.Time, error) {
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		asked := time.Now()
 		held, err := i.store.Hold(ctx, i.owner, names, lockFor)
 		if err != nil {

@@ -17,12 +17,12 @@ import (
 const (
 	// activitySince is the period over which failed attempts are counted if the caller names none.
 	activitySince = time.Minute
-	// mostLogs is how many attempts one call reads, over all jobs.
-	mostLogs = 10_000
-	// mostOut is how many ready and running tasks one call reads, over all jobs.
-	mostOut = 20_000
-	// mostHosts is how many hosts of a job are named.
-	mostHosts = 5
+	// maxLogs is how many attempts one call reads, over all jobs.
+	maxLogs = 10_000
+	// maxOut is how many ready and running tasks one call reads, over all jobs.
+	maxOut = 20_000
+	// maxHosts is how many hosts of a job are named.
+	maxHosts = 5
 )
 
 // activityJSON is a snapshot of the current activity, at one time by the store's clock.
@@ -107,7 +107,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	if err != nil {
 		return err
 	}
-	left, leftOut := mostLogs, mostOut
+	left, leftOut := maxLogs, maxOut
 	for _, j := range jobs {
 		counts, err := m.Store.Counts(ctx, j.ID)
 		if errors.Is(err, download.ErrNoJob) {
@@ -179,7 +179,7 @@ func (m *Master) holdingUp(ctx context.Context, j download.Job, failed map[strin
 	slices.SortFunc(hosts, func(x, y hostJSON) int {
 		return cmp.Or(cmp.Compare(y.HandedOut, x.HandedOut), cmp.Compare(y.Failed, x.Failed), strings.Compare(x.Host, y.Host))
 	})
-	return hosts[:min(len(hosts), mostHosts)], nil
+	return hosts[:min(len(hosts), maxHosts)], nil
 }
 
 // activeRoles names the owners of roles that are alive.

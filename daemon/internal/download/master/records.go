@@ -84,11 +84,11 @@ func (m *Master) body(w http.ResponseWriter, r *http.Request) error {
 // be a part of its own that takes many times as much, so that bytes alone are no bound.
 const jobMemory = 16
 
-// leastReading is enough for a piece of each body of a thousand connections.
-const leastReading = 64 << 20
+// minReading is enough for a piece of each body of a thousand connections.
+const minReading = 64 << 20
 
 // readingBytes is what all jobs may take in memory that are read at a time.
-func readingBytes(jobBytes int64) int64 { return max(jobMemory*jobBytes, leastReading) }
+func readingBytes(jobBytes int64) int64 { return max(jobMemory*jobBytes, minReading) }
 
 // piece is in which steps memory is taken while a body comes.
 const piece = 64 << 10
@@ -129,10 +129,10 @@ func (t *taken) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // parsing takes what reading a job needs.
 func (t *taken) parsing(text []byte) error {
 	cost, parts := jobfile.Cost(text)
-	if most := readingBytes(t.m.JobBytes); t.bytes+cost > most {
-		fit := float64(parts) * float64(most) / float64(t.bytes+cost)
+	if limit := readingBytes(t.m.JobBytes); t.bytes+cost > limit {
+		fit := float64(parts) * float64(limit) / float64(t.bytes+cost)
 		return &problemdetail.Error{Code: problemdetail.BodyTooLarge, Detail: fmt.Sprintf("its %d keys, values and items of lists would take about %d bytes of memory while they are read, and all jobs together may take %d (16 times limits.job_bytes, and at least 64 MiB): "+
-			"about %.0f such parts fit; split the list of URIs: send the job with a part of it, or none, and the others to POST /api/v1/jobs/NAME/uris, one a line, as many as you like", parts, cost, most, fit)}
+			"about %.0f such parts fit; split the list of URIs: send the job with a part of it, or none, and the others to POST /api/v1/jobs/NAME/uris, one a line, as many as you like", parts, cost, limit, fit)}
 	}
 	return t.take(cost)
 }

@@ -185,7 +185,7 @@ func (s *Store) read(ctx context.Context, job int64, now moment, lines []*line, 
 		}
 		return some, n
 	}
-	query := func(some []*line, most int) error {
+	query := func(some []*line, limit int) error {
 		byQueue := map[int]*line{}
 		var queues []any
 		for _, l := range some {
@@ -201,7 +201,7 @@ func (s *Store) read(ctx context.Context, job int64, now moment, lines []*line, 
 		if len(queues) == 1 {
 			which[2].Value = queues[0]
 		}
-		docs, err := find[taskDoc](ctx, s.tasks, which, options.Find().SetSort(doc("not_before", 1, "_id", 1)).SetLimit(int64(most)).
+		docs, err := find[taskDoc](ctx, s.tasks, which, options.Find().SetSort(doc("not_before", 1, "_id", 1)).SetLimit(int64(limit)).
 			SetProjection(doc("_id", 1, "job", 1, "queue", 1)))
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Store) read(ctx context.Context, job int64, now moment, lines []*line, 
 			l.docs = append(l.docs, d)
 		}
 		for _, l := range some {
-			l.whole = len(docs) < most
+			l.whole = len(docs) < limit
 		}
 		return nil
 	}

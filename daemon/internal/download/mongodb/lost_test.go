@@ -33,8 +33,8 @@ func newTasks(n int) []download.NewTask {
 	return tasks
 }
 
-func wish(owner string, most int) download.Want {
-	return download.Want{Owner: owner, Max: most, For: time.Hour, Shards: allShards, Lanes: download.Lanes()}
+func wish(owner string, limit int) download.Want {
+	return download.Want{Owner: owner, Max: limit, For: time.Hour, Shards: allShards, Lanes: download.Lanes()}
 }
 
 // TestLostAnswers breaks connections after a command was carried out: the call must still return

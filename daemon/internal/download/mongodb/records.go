@@ -19,7 +19,7 @@ import (
 const page = 500
 
 // nextPage reads documents of a job that was not dropped.
-func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int64, which bson.D, opt *options.FindOptionsBuilder, most int) (all []T, err error) {
+func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int64, which bson.D, opt *options.FindOptionsBuilder, limit int) (all []T, err error) {
 	err = s.retry(ctx, func(ctx context.Context, _ bool) error {
 		if _, err := s.live(ctx, job); errors.Is(err, download.ErrNoJob) {
 			all = nil
@@ -27,7 +27,7 @@ func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int
 		} else if err != nil {
 			return err
 		}
-		all, err = find[T](ctx, c, append(doc("job", job), which...), opt.SetLimit(int64(most)))
+		all, err = find[T](ctx, c, append(doc("job", job), which...), opt.SetLimit(int64(limit)))
 		return err
 	})
 	return all, err
@@ -36,7 +36,7 @@ func nextPage[T any](ctx context.Context, s *Store, c *mongo.Collection, job int
 // ListTasks implements download.Records, ordered by id.
 func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
 	after := ""
-	return download.InPages(q.Limit, page, func(most int) ([]download.Task, bool, error) {
+	return download.InPages(q.Limit, page, func(limit int) ([]download.Task, bool, error) {
 		which := doc("_id", doc("$gt", after))
 		if q.Task != "" {
 			which = doc("_id", q.Task)
@@ -44,12 +44,12 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 		if q.State != "" {
 			which = append(which, bson.E{Key: "state", Value: string(q.State)})
 		}
-		some, err := nextPage[taskDoc](ctx, s, s.tasks, q.Job, which, options.Find().SetSort(doc("_id", 1)), most)
+		some, err := nextPage[taskDoc](ctx, s, s.tasks, q.Job, which, options.Find().SetSort(doc("_id", 1)), limit)
 		tasks := make([]download.Task, len(some))
 		for i, d := range some {
 			tasks[i], after = d.task(), d.ID
 		}
-		return tasks, len(some) == most && q.Task == "", err
+		return tasks, len(some) == limit && q.Task == "", err
 	}, each)
 }
 
@@ -72,12 +72,12 @@ func (s *Store) named(ctx context.Context, ids []string) (ends, data map[bson.Ob
 // ListData implements download.Records, ordered by time.
 func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
 	var after bson.ObjectID
-	return download.InPages(q.Limit, page, func(most int) ([]download.Data, bool, error) {
+	return download.InPages(q.Limit, page, func(limit int) ([]download.Data, bool, error) {
 		which := doc("_id", doc("$gt", after))
 		if q.Task != "" {
 			which = append(which, bson.E{Key: "task", Value: q.Task})
 		}
-		some, err := nextPage[dataDoc](ctx, s, s.data, q.Job, which, options.Find().SetSort(doc("_id", 1)).SetProjection(doc("body", 0)), most)
+		some, err := nextPage[dataDoc](ctx, s, s.data, q.Job, which, options.Find().SetSort(doc("_id", 1)).SetProjection(doc("body", 0)), limit)
 		if err != nil || len(some) == 0 {
 			return nil, false, err
 		}
@@ -104,7 +104,7 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 			}
 			data = append(data, one)
 		}
-		return data, len(some) == most, nil
+		return data, len(some) == limit, nil
 	}, each)
 }
 
@@ -133,11 +133,11 @@ func (s *Store) dataOf(ctx context.Context, d dataDoc) (download.Data, error) {
 // ListLogs implements download.Records, ordered by time.
 func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(download.Log) error) error {
 	var last logDoc
-	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {
+	return download.InPages(q.Limit, page, func(limit int) ([]download.Log, bool, error) {
 		var which bson.D
 		order := 1
 		if q.Newest {
-			order, most = -1, 2*most // some may be of attempts that have not ended
+			order, limit = -1, 2*limit // some may be of attempts that have not ended
 		} else if last.ID.IsZero() && !q.Since.IsZero() {
 			which = doc("added", doc("$gte", q.Since))
 		}
@@ -147,7 +147,7 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 		if q.Task != "" {
 			which = append(which, bson.E{Key: "task", Value: q.Task})
 		}
-		some, err := nextPage[logDoc](ctx, s, s.logs, q.Job, which, options.Find().SetSort(doc("added", order, "_id", order)), most)
+		some, err := nextPage[logDoc](ctx, s, s.logs, q.Job, which, options.Find().SetSort(doc("added", order, "_id", order)), limit)
 		if err != nil || len(some) == 0 {
 			return nil, false, err
 		}
@@ -167,9 +167,9 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 			}
 		}
 		if q.Newest {
-			return logs[:min(len(logs), most/2)], false, err
+			return logs[:min(len(logs), limit/2)], false, err
 		}
-		return logs, len(some) == most, err
+		return logs, len(some) == limit, err
 	}, each)
 }
 

@@ -41,7 +41,7 @@ func check(args []string) error {
 
 // Head keeps the beginning of a program's error output. It is safe for concurrent use.
 type Head struct {
-	Most int // how much is kept, in bytes
+	Limit int // how much is kept, in bytes
 
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -51,7 +51,7 @@ type Head struct {
 func (h *Head) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.text.Write(p[:min(len(p), h.Most-h.text.Len())])
+	h.text.Write(p[:min(len(p), h.Limit-h.text.Len())])
 	return len(p), nil
 }
 

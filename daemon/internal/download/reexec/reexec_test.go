@@ -42,7 +42,7 @@ func TestRecursionIsRefused(t *testing.T) {
 
 // Of what a program writes, the beginning is kept, and all of it counts as written.
 func TestHead(t *testing.T) {
-	h := Head{Most: 5}
+	h := Head{Limit: 5}
 	for _, text := range []string{"abc", "def", "ghi"} {
 		if n, err := h.Write([]byte(text)); n != 3 || err != nil {
 			t.Errorf("%s: %d, %v", text, n, err)

@@ -177,8 +177,8 @@ type Webhook struct {
 	Token string // is sent as "Authorization: Bearer"; "": none
 }
 
-// saysAtMost is how much of a webhook's answer an error shows, in bytes.
-const saysAtMost = 500
+// maxSaid is how much of a webhook's answer an error shows, in bytes.
+const maxSaid = 500
 
 func (w *Webhook) call(ctx context.Context, r Report) error {
 	body, err := json.Marshal(r)
@@ -202,7 +202,7 @@ func (w *Webhook) call(ctx context.Context, r Report) error {
 		return err
 	}
 	defer resp.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, saysAtMost))
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxSaid))
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("answered %s: %s", resp.Status, strings.TrimSpace(string(said)))
 	}

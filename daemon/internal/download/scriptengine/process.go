@@ -46,7 +46,7 @@ func startProcess(program string, l jail.Limits, args []string) (_ *process, err
 	if err := reexec.Check(); err != nil {
 		return nil, err
 	}
-	p := &process{limits: l, errors: reexec.Head{Most: maxErrors}}
+	p := &process{limits: l, errors: reexec.Head{Limit: maxErrors}}
 	read, in, err := os.Pipe()
 	if err != nil {
 		return nil, err

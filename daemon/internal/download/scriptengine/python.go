@@ -48,7 +48,7 @@ func lookAtPython(path string) (p child.Python, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "-I", "-S", "-B", "-c", pythonLook)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/bin:/bin"}, "/"
-	said := reexec.Head{Most: maxErrors}
+	said := reexec.Head{Limit: maxErrors}
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	// startCheck is how long a start looks for damage. A database of some hundred megabytes is looked at as a
 	// whole in this time; of a larger one, what comes first.
 	startCheck = time.Second
-	mostFaults = 100 // that are named
+	maxFaults  = 100 // that are named
 )
 
 // DamagedError is returned for a database that is not whole.
@@ -93,7 +93,7 @@ func Inspect(dir string) (*Inspection, error) {
 
 // Database returns what is wrong with the database: with its pages, and between its tables and indexes.
 func (i *Inspection) Database(ctx context.Context) ([]string, error) {
-	faults, err := sqlitefile.Faults(ctx, i.read, fmt.Sprintf("PRAGMA integrity_check(%d)", mostFaults))
+	faults, err := sqlitefile.Faults(ctx, i.read, fmt.Sprintf("PRAGMA integrity_check(%d)", maxFaults))
 	if err != nil && sqlitefile.Corrupt(err) {
 		return append(faults, err.Error()), nil
 	}

@@ -38,7 +38,7 @@ const (
 // Bounds of how many queues one call looks at: those that are due, besides two for each task, and all.
 const (
 	enoughQueues = 64
-	mostQueues   = 4096
+	maxQueues    = 4096
 )
 
 // turns is what hand-outs remember of queues. It belongs to the writer.
@@ -190,11 +190,11 @@ func (t *tx) dueQueues(job int64, want int) ([]int, error) {
 				due = append(due, queue)
 			}
 			return nil
-		}, nextQueues, job, from, mostQueues-looked, t.now)
+		}, nextQueues, job, from, maxQueues-looked, t.now)
 		if err != nil && !errors.Is(err, errEnough) {
 			return nil, err
 		}
-		if first == 0 || errors.Is(err, errEnough) || looked >= mostQueues {
+		if first == 0 || errors.Is(err, errEnough) || looked >= maxQueues {
 			break
 		}
 	}

@@ -48,29 +48,29 @@ const (
 var listOf = map[download.State]string{download.Ready: listReady, download.Running: listRunning, download.Failed: listFailed}
 
 // list reads one page: the query's last argument is most.
-func list[T any](ctx context.Context, s *Store, most int, scan func(*sql.Rows) (T, error), text string, args ...any) (all []T, more bool, err error) {
-	all, err = collect(ctx, s, scan, text, append(args, most)...)
-	return all, len(all) == most, err
+func list[T any](ctx context.Context, s *Store, limit int, scan func(*sql.Rows) (T, error), text string, args ...any) (all []T, more bool, err error) {
+	all, err = collect(ctx, s, scan, text, append(args, limit)...)
+	return all, len(all) == limit, err
 }
 
 // ListTasks implements download.Records, ordered by the time when the tasks were added.
 func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error {
 	var after int64
-	return download.InPages(q.Limit, page, func(most int) ([]row, bool, error) {
+	return download.InPages(q.Limit, page, func(limit int) ([]row, bool, error) {
 		scan := func(rows *sql.Rows) (row, error) { return scanTask(rows) }
 		var some []row
 		var more bool
 		var err error
 		switch {
 		case q.Task != "":
-			some, _, err = list(ctx, s, most, scan, listTask, q.Job, q.Job, after, idBytes(q.Task))
+			some, _, err = list(ctx, s, limit, scan, listTask, q.Job, q.Job, after, idBytes(q.Task))
 			some = slices.DeleteFunc(some, func(r row) bool { return q.State != "" && r.State != q.State })
 		case listOf[q.State] != "":
-			some, more, err = list(ctx, s, most, scan, listOf[q.State], q.Job, q.Job, after)
+			some, more, err = list(ctx, s, limit, scan, listOf[q.State], q.Job, q.Job, after)
 		case q.State != "":
-			some, more, err = list(ctx, s, most, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State))
+			some, more, err = list(ctx, s, limit, scan, listTasksState, q.Job, q.Job, after, slices.Index(states, q.State))
 		default:
-			some, more, err = list(ctx, s, most, scan, listTasks, q.Job, q.Job, after)
+			some, more, err = list(ctx, s, limit, scan, listTasks, q.Job, q.Job, after)
 		}
 		if len(some) > 0 {
 			after = some[len(some)-1].seq
@@ -82,7 +82,7 @@ func (s *Store) ListTasks(ctx context.Context, q download.Query, each func(downl
 // ListData implements download.Records, ordered by the time when the tasks were added.
 func (s *Store) ListData(ctx context.Context, q download.Query, each func(download.Data) error) error {
 	var after int64
-	return download.InPages(q.Limit, page, func(most int) ([]download.Data, bool, error) {
+	return download.InPages(q.Limit, page, func(limit int) ([]download.Data, bool, error) {
 		scan := func(rows *sql.Rows) (d download.Data, err error) {
 			var id, sum, header []byte
 			var added int64
@@ -94,9 +94,9 @@ func (s *Store) ListData(ctx context.Context, q download.Query, each func(downlo
 			return d, json.Unmarshal(header, &d.Header)
 		}
 		if q.Task != "" {
-			return list(ctx, s, most, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task))
+			return list(ctx, s, limit, scan, listDataOne, q.Job, q.Job, after, idBytes(q.Task))
 		}
-		return list(ctx, s, most, scan, listData, q.Job, q.Job, after)
+		return list(ctx, s, limit, scan, listData, q.Job, q.Job, after)
 	}, each)
 }
 
@@ -113,15 +113,15 @@ func (s *Store) ListLogs(ctx context.Context, q download.Query, each func(downlo
 		l.Task, l.Added, l.Spent = hex.EncodeToString(id), timeOf(added), time.Duration(spent)*time.Microsecond
 		return l, err
 	}
-	return download.InPages(q.Limit, page, func(most int) ([]download.Log, bool, error) {
+	return download.InPages(q.Limit, page, func(limit int) ([]download.Log, bool, error) {
 		if q.Newest {
-			some, _, err := list(ctx, s, most, scan, newestLogs, q.Job, q.Job)
+			some, _, err := list(ctx, s, limit, scan, newestLogs, q.Job, q.Job)
 			return some, false, err
 		}
 		if q.Task != "" {
-			return list(ctx, s, most, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task))
+			return list(ctx, s, limit, scan, listLogOne, q.Job, q.Job, added, seq, idBytes(q.Task))
 		}
-		return list(ctx, s, most, scan, listLogs, q.Job, q.Job, added, seq)
+		return list(ctx, s, limit, scan, listLogs, q.Job, q.Job, added, seq)
 	}, each)
 }
 

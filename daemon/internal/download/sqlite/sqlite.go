@@ -99,7 +99,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := fs.MkdirAll("download-dir", o.Dir); err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o, changes: make(chan *change, mostTogether), stopped: make(chan struct{})}
+	s := &Store{opt: o, changes: make(chan *change, maxTogether), stopped: make(chan struct{})}
 	s.bodies.dir = filepath.Join(o.Dir, bodiesName)
 	alone := true
 	if o.Shared {

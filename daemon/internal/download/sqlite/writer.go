@@ -15,8 +15,8 @@ import (
 
 // Bounds of one transaction, so that nobody waits long while others fill it.
 const (
-	mostTogether = 512  // changes
-	mostWeight   = 4000 // rows, about
+	maxTogether = 512  // changes
+	maxWeight   = 4000 // rows, about
 )
 
 // change is what one caller wants done in a transaction.
@@ -103,7 +103,7 @@ func (w *writer) run(changes <-chan *change) {
 		together := []*change{first}
 		weight := first.weight
 	gather:
-		for len(together) < mostTogether && weight < mostWeight {
+		for len(together) < maxTogether && weight < maxWeight {
 			select {
 			case c, ok := <-changes:
 				if !ok {

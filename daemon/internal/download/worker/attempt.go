@@ -19,7 +19,7 @@ const (
 	longest = 2 * download.MaxTimeout
 	// A failed call of the store is retried while the lease lasts, after a pause that doubles.
 	firstPause = 50 * time.Millisecond
-	mostPause  = 5 * time.Second
+	maxPause   = 5 * time.Second
 	// backIn is how long giving back may take after the worker was stopped.
 	backIn = 5 * time.Second
 )
@@ -110,7 +110,7 @@ func (l *loop) fail(ctx context.Context, t *task, f *Failure, a download.Attempt
 	var retry time.Time
 	result := resultFailed
 	if !f.Permanent && n < max(1, t.job.Setting.MaxAttempts) {
-		retry = l.storeNow().Add(max(backoff(n, l.opt.RetryFirst, l.opt.RetryMost), min(f.After, mostAfter)))
+		retry = l.storeNow().Add(max(backoff(n, l.opt.RetryFirst, l.opt.RetryMax), min(f.After, maxAfter)))
 		result = resultRetry
 	}
 	err := l.settle(ctx, func(ctx context.Context) error { return l.opt.Store.Fail(ctx, t.lease, a, retry) })
@@ -118,16 +118,16 @@ func (l *loop) fail(ctx context.Context, t *task, f *Failure, a download.Attempt
 }
 
 // backoff is how long a task waits after its nth attempt.
-func backoff(n int, first, most time.Duration) time.Duration {
+func backoff(n int, first, limit time.Duration) time.Duration {
 	d := first
 	for range n - 1 {
-		if d *= 2; d >= most || d <= 0 {
-			d = most
+		if d *= 2; d >= limit || d <= 0 {
+			d = limit
 			break
 		}
 	}
-	d = min(d, most)
-	return min(most, d/2+rand.N(d+1)) // so that tasks that failed together are not retried together
+	d = min(d, limit)
+	return min(limit, d/2+rand.N(d+1)) // so that tasks that failed together are not retried together
 }
 
 // settled returns what became of a task after an attempt to settle it.
@@ -157,7 +157,7 @@ func (l *loop) settle(ctx context.Context, call func(context.Context) error) err
 			timer.Stop()
 			return err
 		}
-		pause = min(2*pause, mostPause)
+		pause = min(2*pause, maxPause)
 	}
 }
 

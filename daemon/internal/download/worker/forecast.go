@@ -10,16 +10,16 @@ import (
 // when one more might.
 func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time)) time.Time {
 	// Where no more may run at once, those that run may take longer than the last one did.
-	full := func(most int) (bool, time.Duration) {
-		if p.running > 0 && p.running >= most {
+	full := func(limit int) (bool, time.Duration) {
+		if p.running > 0 && p.running >= limit {
 			return true, max(p.took, now.Sub(p.last))
 		}
 		return false, p.took
 	}
 	waiting := p.waiting()
 	if len(waiting) == 0 {
-		if full, took := full(p.most); full {
-			return now.Add(took / time.Duration(p.most))
+		if full, took := full(p.limit); full {
+			return now.Add(took / time.Duration(p.limit))
 		}
 		return p.last.Add(p.delay)
 	}
@@ -27,7 +27,7 @@ func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time
 	step := time.Duration(0)
 	for i, t := range waiting {
 		own := q.hosts[t.host]
-		full, took := full(min(p.most, t.concurrency()))
+		full, took := full(min(p.limit, t.concurrency()))
 		step = max(own.delay(t), own.slow, took/time.Duration(t.concurrency()))
 		if at = at.Add(step); i == 0 {
 			at = now

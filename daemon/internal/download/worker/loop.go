@@ -140,7 +140,7 @@ func (l *loop) step(now time.Time) time.Time {
 func (l *loop) stepLease(now time.Time) time.Time {
 	never := now.Add(forgetEvery)
 	room := l.opt.Window - len(l.tasks)
-	if l.leasing || room < l.leastRoom() || len(l.shards.held) == 0 {
+	if l.leasing || room < l.minRoom() || len(l.shards.held) == 0 {
 		return never
 	}
 	if now.Before(l.leaseNext) {
@@ -178,11 +178,11 @@ func (l *loop) stepLease(now time.Time) time.Time {
 	return never
 }
 
-// leastRoom is the number of tasks for which a call of the store is worth it.
-func (l *loop) leastRoom() int { return max(1, l.opt.Concurrency/4) }
+// minRoom is the number of tasks for which a call of the store is worth it.
+func (l *loop) minRoom() int { return max(1, l.opt.Concurrency/4) }
 
-// mostVersions is how many versions of jobs are remembered.
-const mostVersions = 1000
+// maxVersions is how many versions of jobs are remembered.
+const maxVersions = 1000
 
 // jobsOf finds the jobs of leases, by the id of the task, and remembers them in known. Tasks whose
 // job was dropped, or cannot be read, are missing.
@@ -195,7 +195,7 @@ func (l *loop) jobsOf(leases []download.Lease, known map[version]download.Job) m
 		if !ok && !bad[v] {
 			var err error
 			if job, err = l.opt.Store.JobVersion(l.store, v.job, v.n); err == nil {
-				if len(known) >= mostVersions {
+				if len(known) >= maxVersions {
 					clear(known)
 				}
 				known[v], ok = job, true

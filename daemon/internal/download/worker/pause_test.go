@@ -47,7 +47,7 @@ func TestRetryAfterGivesThePlaceBack(t *testing.T) {
 		j := w.job("a", download.Setting{Dispatch: 500, MaxAttempts: 3, Concurrency: 3})
 		const turn, first, after, other = "http://h.example/turn/1", "http://h.example/first/1", "http://h.example/after/1", "http://other.example/ok/1"
 		w.add(j, turn, first)
-		w.start(Options{Owner: "w", Concurrency: 3, Engines: map[string]Engine{"test": engine}, RetryFirst: time.Millisecond, RetryMost: time.Second})
+		w.start(Options{Owner: "w", Concurrency: 3, Engines: map[string]Engine{"test": engine}, RetryFirst: time.Millisecond, RetryMax: time.Second})
 		<-engine.begun
 		<-engine.begun
 		w.add(j, after)

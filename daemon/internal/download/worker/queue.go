@@ -16,10 +16,10 @@ import (
 // Bounds of how much an overloaded host is slowed down. The pause between two requests
 // doubles with each sign of overload, and halves with each good answer.
 const (
-	leastSlow = time.Second
-	mostSlow  = 2 * time.Minute
-	// mostAfter is the longest Retry-After that is obeyed.
-	mostAfter = time.Hour
+	minSlow = time.Second
+	maxSlow = 2 * time.Minute
+	// maxAfter is the longest Retry-After that is obeyed.
+	maxAfter = time.Hour
 )
 
 // queue holds the leased tasks that have not begun, by host, and knows when the next task of each
@@ -31,7 +31,7 @@ type queue struct {
 	due       dueHeap
 	n         int   // waiting tasks
 	came      int64 // tasks that ever came, which gives their order
-	// longest is the longest delay seen, at least mostSlow. Hosts are forgotten only after it, so
+	// longest is the longest delay seen, at least maxSlow. Hosts are forgotten only after it, so
 	// that a later job still finds when they were last called.
 	longest time.Duration
 }
@@ -57,7 +57,7 @@ type pace struct {
 	hosts   []*host
 	address netip.Addr // not valid if the pace is that of a single host
 	running int
-	most    int // of those that run, the least concurrency
+	limit   int // of those that run, the least concurrency
 	last    time.Time
 	delay   time.Duration // of the task that began last
 	took    time.Duration // by the task that ended last
@@ -70,7 +70,7 @@ type signal struct {
 }
 
 func newQueue() *queue {
-	return &queue{hosts: map[string]*host{}, addresses: map[netip.Addr]*pace{}, longest: mostSlow}
+	return &queue{hosts: map[string]*host{}, addresses: map[netip.Addr]*pace{}, longest: maxSlow}
 }
 
 // host returns the host of a name. A new host is not called before the time since when this
@@ -124,7 +124,7 @@ func (h *host) begin(delay time.Duration) time.Time {
 
 // place puts a host where it belongs in the heap.
 func (q *queue) place(h *host) {
-	startable := len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.most, h.waiting[0].concurrency()))
+	startable := len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.limit, h.waiting[0].concurrency()))
 	if startable {
 		h.at = h.begin(h.delay(h.waiting[0]))
 	}
@@ -154,9 +154,9 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	q.n--
 	p := h.pace
 	if p.running == 0 {
-		p.most = t.concurrency()
+		p.limit = t.concurrency()
 	}
-	p.most = min(p.most, t.concurrency())
+	p.limit = min(p.limit, t.concurrency())
 	p.running++
 	h.running++
 	t.began, t.pace = now, p
@@ -179,13 +179,13 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	t.pace.took = now.Sub(t.began)
 	switch {
 	case s.crowded:
-		h.slow = min(max(2*h.slow, leastSlow), mostSlow)
+		h.slow = min(max(2*h.slow, minSlow), maxSlow)
 	case s.good:
-		if h.slow /= 2; h.slow < leastSlow {
+		if h.slow /= 2; h.slow < minSlow {
 			h.slow = 0
 		}
 	}
-	if until := now.Add(min(s.after, mostAfter)); s.after > 0 && until.After(h.notBefore) {
+	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(h.notBefore) {
 		h.notBefore = until
 	}
 	q.place(h)
@@ -237,7 +237,7 @@ func (h *host) delay(t *task) time.Duration {
 // want notes the Crawl-delay of a host, of which two minutes are obeyed.
 func (q *queue) want(name string, delay time.Duration) {
 	h := q.host(name, -1, time.Time{})
-	h.wants = min(delay, mostSlow)
+	h.wants = min(delay, maxSlow)
 	q.longest = max(q.longest, h.wants)
 	q.placeAll(h.pace)
 }
@@ -278,9 +278,9 @@ func (q *queue) remove(t *task) bool {
 	return true
 }
 
-// mostHosts is how many hosts share a pace. Only addresses of large networks have more, and these
+// maxHosts is how many hosts share a pace. Only addresses of large networks have more, and these
 // stand for many servers.
-const mostHosts = 1000
+const maxHosts = 1000
 
 // met notes that a host has answered from an address: from now on it shares the pace of the others there.
 func (q *queue) met(name string, address netip.Addr) {
@@ -293,7 +293,7 @@ func (q *queue) met(name string, address netip.Addr) {
 		shared = &pace{address: address, last: h.pace.last, delay: h.pace.delay}
 		q.addresses[address] = shared
 	}
-	if len(shared.hosts) >= mostHosts {
+	if len(shared.hosts) >= maxHosts {
 		return
 	}
 	q.part(h) // running downloads count where they began

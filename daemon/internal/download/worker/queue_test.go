@@ -169,11 +169,11 @@ func TestQueueForgets(t *testing.T) {
 		}
 		q.ended(task, signal{good: true}, now)
 	}
-	q.forget(now.Add(mostSlow - 1))
+	q.forget(now.Add(maxSlow - 1))
 	if len(q.hosts) != 1000 {
 		t.Errorf("%d hosts are known before, want 1000", len(q.hosts))
 	}
-	q.forget(now.Add(mostSlow))
+	q.forget(now.Add(maxSlow))
 	if len(q.hosts) != 0 {
 		t.Errorf("%d hosts are known after it, want 0", len(q.hosts))
 	}

@@ -71,7 +71,7 @@ func (l *loop) stepRenew(now time.Time) time.Time {
 
 // stepLate gives back tasks with a long wait ahead, if they block others.
 func (l *loop) stepLate(now time.Time) time.Time {
-	if l.running == l.opt.Concurrency || l.opt.Window-len(l.tasks) >= l.leastRoom() || now.Before(l.lateNext) {
+	if l.running == l.opt.Concurrency || l.opt.Window-len(l.tasks) >= l.minRoom() || now.Before(l.lateNext) {
 		return l.lateNextAfter(now)
 	}
 	l.lateNext = now.Add(l.opt.Bound)

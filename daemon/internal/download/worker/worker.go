@@ -71,7 +71,7 @@ type Options struct {
 	Patience time.Duration
 	// Retry is how long a failed task waits: First after the first attempt, doubling after each
 	// further one up to Most, varied by up to a half. 0: 10 s and 1 h.
-	RetryFirst, RetryMost time.Duration
+	RetryFirst, RetryMax time.Duration
 	// Idle, if not nil, is called when there were fewer tasks than could be leased. It must return
 	// quickly. In a process with a dispatcher it is the dispatcher's Wake.
 	Idle     func()
@@ -102,7 +102,7 @@ func New(opt Options) *Worker {
 	opt.Bound = cmp.Or(opt.Bound, 10*time.Second)
 	opt.Patience = cmp.Or(opt.Patience, 20*time.Second)
 	opt.RetryFirst = cmp.Or(opt.RetryFirst, 10*time.Second)
-	opt.RetryMost = cmp.Or(opt.RetryMost, time.Hour)
+	opt.RetryMax = cmp.Or(opt.RetryMax, time.Hour)
 	if opt.Lanes == nil {
 		opt.Lanes = []download.Lane{download.Urgency, download.Normal}
 	}

@@ -64,7 +64,7 @@ func TestRetryAfter(t *testing.T) {
 		w := newWorld(t)
 		j := w.job("a", download.Setting{Dispatch: 500, MaxAttempts: 3, Concurrency: 1})
 		w.add(j, "http://h.example/after/1")
-		w.start(Options{Owner: "w", RetryFirst: time.Millisecond, RetryMost: time.Second})
+		w.start(Options{Owner: "w", RetryFirst: time.Millisecond, RetryMax: time.Second})
 		w.until("429", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.asked["http://h.example/after/1"] == 1 })
 		began := time.Now()
 		w.until("it waits", func() bool { return w.counts(j)[download.Waiting] == 1 })

@@ -37,7 +37,7 @@ func (w *Withheld) Unwrap() error { return w.Err }
 // goroutines; callers that ask for the same origin share one fetch.
 type Cache struct {
 	agent string
-	most  int
+	limit int
 	now   func() time.Time
 
 	mu      sync.Mutex // guards the fields below
@@ -62,7 +62,7 @@ func NewCache(agent string, bytes int, now func() time.Time) *Cache {
 	if now == nil {
 		now = time.Now
 	}
-	return &Cache{agent: agent, most: bytes, now: now, entries: map[string]*list.Element{}, order: list.New()}
+	return &Cache{agent: agent, limit: bytes, now: now, entries: map[string]*list.Element{}, order: list.New()}
 }
 
 // Verdict is what a robots.txt says about one URI.
@@ -169,7 +169,7 @@ func (c *Cache) fill(ctx context.Context, e *entry, fetch Fetch) {
 	}
 	e.size += grown
 	c.bytes += grown
-	for at := c.order.Back(); at != nil && c.bytes > c.most; {
+	for at := c.order.Back(); at != nil && c.bytes > c.limit; {
 		before := at.Prev()
 		if done := at.Value.(*entry); done != e && !done.until.IsZero() {
 			c.remove(at)

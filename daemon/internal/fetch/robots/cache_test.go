@@ -61,22 +61,22 @@ func TestCache(t *testing.T) {
 }
 
 func TestCacheIsBounded(t *testing.T) {
-	const most = 1 << 20
+	const limit = 1 << 20
 	file := Answer{200, []byte("user-agent: *\n" + strings.Repeat("disallow: /abcdefgh\n", 500))}
 	asked := map[string]int{}
 	fetch := func(_ context.Context, origin string) (Answer, error) { asked[origin]++; return file, nil }
-	c := NewCache("ours", most, nil)
+	c := NewCache("ours", limit, nil)
 	for i := range 1000 {
 		for _, origin := range []string{"http://often", fmt.Sprintf("http://%d", i)} {
 			if _, err := c.Ask(t.Context(), origin, "/", fetch); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if bytes, origins := c.Held(); bytes > most || origins > most/256 {
+		if bytes, origins := c.Held(); bytes > limit || origins > limit/256 {
 			t.Fatalf("%d bytes of %d origins", bytes, origins)
 		}
 	}
-	if bytes, origins := c.Held(); bytes < most/2 || origins < 10 || asked["http://often"] != 1 {
+	if bytes, origins := c.Held(); bytes < limit/2 || origins < 10 || asked["http://often"] != 1 {
 		t.Errorf("%d bytes of %d origins; what is used often was fetched %d times", bytes, origins, asked["http://often"])
 	}
 }

@@ -262,7 +262,7 @@ func (j *Judge) applyTo(ctx context.Context, b *Batch, f *engine.Filter) (err er
 func (b *Batch) hash(l *items.List, f *engine.Filter) {
 	n, seed := l.Len(), f.Seed()
 	var ahead bloom.Prefetcher
-	if set, ok := f.Set.(engine.Prefetching); ok && n <= bloom.MostAhead {
+	if set, ok := f.Set.(engine.Prefetching); ok && n <= bloom.MaxAhead {
 		ahead = set.Prefetcher()
 	}
 	plain := f.URIs().Form == canonical.None

@@ -26,7 +26,7 @@ func TestEveryItemIsHashed(t *testing.T) {
 			}
 		}
 		next := 0
-		for _, n := range []int{1, bloom.Ahead - 1, bloom.Ahead, bloom.Ahead + 1, 1000, bloom.MostAhead + 1} {
+		for _, n := range []int{1, bloom.Ahead - 1, bloom.Ahead, bloom.Ahead + 1, 1000, bloom.MaxAhead + 1} {
 			var texts []string
 			for range n {
 				next++

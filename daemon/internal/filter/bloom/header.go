@@ -185,7 +185,7 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 // The first layer has the capacity and half of the error rate, and each further one a fifth of what
 // the layers before it have left of the rate. At first each layer is made for about half as many
 // items as there are before it, so that little of it is empty. The last ones are made for as many, as
-// soon as mostItems could not be reached otherwise.
+// soon as maxItems could not be reached otherwise.
 //
 // At small rates an item sets a pair of bits in each word of its block, one in each half, 16 in all:
 // then the same rate takes fewer bits.
@@ -200,16 +200,16 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 // MaxLayers is the most layers that a map can have.
 const MaxLayers = 16
 
-// mostItems is how many items a map holds with all of its layers: about 8,589 million, or 300 times
+// maxItems is how many items a map holds with all of its layers: about 8,589 million, or 300 times
 // its capacity if that is more.
-const mostItems = secondLayer << (MaxLayers - 1)
+const maxItems = secondLayer << (MaxLayers - 1)
 
 // smallStep is by how many hundredths of what there is before it a small layer adds. Six of them
 // make a map ten times as large.
 const smallStep = 47
 
 // secondLayer is for how many items the second layer is made at least if layers double, and each
-// further one for twice as many: so a map of a tiny first capacity, too, can grow to mostItems. The
+// further one for twice as many: so a map of a tiny first capacity, too, can grow to maxItems. The
 // size of a layer is at most 16 times that of the one before.
 const secondLayer = 1 << 18
 
@@ -233,7 +233,7 @@ func NewGrowingHeader(capacity uint64, errorRate float64, mayPair bool, seed uin
 	total := capacity
 	for i := range h.growth {
 		size := max(total, secondLayer<<i)
-		if small := total * smallStep / 100; (total+small)<<(len(h.growth)-1-i) >= mostItems {
+		if small := total * smallStep / 100; (total+small)<<(len(h.growth)-1-i) >= maxItems {
 			size = small
 		}
 		total += size

@@ -153,7 +153,7 @@ func TestReachOfGrownMaps(t *testing.T) {
 			for i := range MaxLayers {
 				reach += h.Layer(i).Capacity
 			}
-			if reach < mostItems/1000*999 || reach < 300*capacity {
+			if reach < maxItems/1000*999 || reach < 300*capacity {
 				t.Errorf("a map for %d items ends at %d", capacity, reach)
 			}
 		}

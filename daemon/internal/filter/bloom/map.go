@@ -56,9 +56,9 @@ type Prefetcher struct {
 // there are more blocks than it keeps track of (some 12 to 24).
 const Ahead = 8
 
-// MostAhead is how many keys may be prefetched before the first is probed. Their blocks
+// MaxAhead is how many keys may be prefetched before the first is probed. Their blocks
 // (256 KiB) fit the second-level cache.
-const MostAhead = 4096
+const MaxAhead = 4096
 
 // Prefetch asks for the blocks of keys.
 func (p Prefetcher) Prefetch(keys []Hash) {

@@ -146,7 +146,7 @@ func TestRecentIsResized(t *testing.T) {
 		t.Errorf("%d items known that nobody learned", n)
 	}
 	adjust(0)
-	if got, want := r.Bytes(), h.LeastRecent(); got > want {
+	if got, want := r.Bytes(), h.MinRecent(); got > want {
 		t.Errorf("%d bytes, want at most %d", got, want)
 	}
 	var still []Hash
@@ -170,8 +170,8 @@ func TestRecentOfALargeMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRecent(t, h, 0)
-	if got := r.Bytes(); got > h.LeastRecent() || got > 2<<20 {
-		t.Errorf("%d bytes, least %d", got, h.LeastRecent())
+	if got := r.Bytes(); got > h.MinRecent() || got > 2<<20 {
+		t.Errorf("%d bytes, least %d", got, h.MinRecent())
 	}
 	keys := urlKeys(42, 0, 20_000)
 	r.Learn(keys)

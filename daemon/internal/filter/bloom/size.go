@@ -56,7 +56,7 @@ type asked struct {
 	bits      int
 }
 
-const mostLoads = 1024
+const maxLoads = 1024
 
 func (c *loadCache) of(errorRate float64, bits int) float64 {
 	c.mu.Lock()
@@ -65,7 +65,7 @@ func (c *loadCache) of(errorRate float64, bits int) float64 {
 	if load, ok := c.known[key]; ok {
 		return load
 	}
-	if len(c.known) == 0 || len(c.known) >= mostLoads {
+	if len(c.known) == 0 || len(c.known) >= maxLoads {
 		c.known = map[asked]float64{}
 	}
 	load := loadFor(errorRate, bits)

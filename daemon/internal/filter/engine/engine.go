@@ -322,8 +322,8 @@ const (
 	// made a filter, to the next. All that ask in between share the next one, so that callers who
 	// make up names cost the store no more than that.
 	catchUpEvery = 20 * time.Millisecond
-	// catchUpMost is how long such a question may take.
-	catchUpMost = 5 * time.Second
+	// catchUpTimeout is how long such a question may take.
+	catchUpTimeout = 5 * time.Second
 )
 
 // catching has callers share the questions to a store: each waits for one that began after it came.
@@ -370,7 +370,7 @@ func (c *catching) up(ctx context.Context, ask func(context.Context) error) erro
 	c.mu.Lock()
 	c.next = nil // it is q: only who has the turn takes one away
 	c.mu.Unlock()
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), catchUpMost) // others wait for it, too
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), catchUpTimeout) // others wait for it, too
 	defer cancel()
 	q.err = ask(asking)
 	c.last = time.Now()

@@ -20,10 +20,10 @@ func Expire(seconds float64) (time.Duration, error) {
 
 // WholeMilliseconds converts seconds to a time in whole milliseconds, which stores can keep, rounded
 // up; not ok: they are not more than 0, or the time would be longer than most.
-func WholeMilliseconds(seconds float64, most time.Duration) (d time.Duration, ok bool) {
+func WholeMilliseconds(seconds float64, limit time.Duration) (d time.Duration, ok bool) {
 	// Ignore a thousandth of a millisecond: for 0.1 or 1.001 it is a rounding error of the double.
 	ms := math.Ceil(seconds*1000 - 0.001)
-	if !(seconds > 0) || ms > float64(most/time.Millisecond) {
+	if !(seconds > 0) || ms > float64(limit/time.Millisecond) {
 		return 0, false
 	}
 	return time.Duration(max(1, ms)) * time.Millisecond, true

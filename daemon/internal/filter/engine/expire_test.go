@@ -113,14 +113,14 @@ func TestTimingFiltersBesideAnArchive(t *testing.T) {
 }
 
 func TestWholeMilliseconds(t *testing.T) {
-	const most = 5e9 * time.Second
-	for seconds, want := range map[float64]time.Duration{1.5: 1500 * time.Millisecond, 0.1: 100 * time.Millisecond, 0.00001: time.Millisecond, 4e9: 4e9 * time.Second, 5e9: most} {
-		if got, ok := engine.WholeMilliseconds(seconds, most); got != want || !ok {
+	const limit = 5e9 * time.Second
+	for seconds, want := range map[float64]time.Duration{1.5: 1500 * time.Millisecond, 0.1: 100 * time.Millisecond, 0.00001: time.Millisecond, 4e9: 4e9 * time.Second, 5e9: limit} {
+		if got, ok := engine.WholeMilliseconds(seconds, limit); got != want || !ok {
 			t.Errorf("%g s: got %v, %t; want %v", seconds, got, ok, want)
 		}
 	}
 	for _, seconds := range []float64{-1, 0, 5e9 + 0.002, 1e300, math.Inf(1), math.NaN()} {
-		if got, ok := engine.WholeMilliseconds(seconds, most); ok {
+		if got, ok := engine.WholeMilliseconds(seconds, limit); ok {
 			t.Errorf("%g s: got %v", seconds, got)
 		}
 	}

@@ -109,14 +109,14 @@ func (l *List) addWide(start, end, at int) {
 	l.wide = append(l.wide, wide{scan.Span{Start: uint32(start), End: uint32(end)}, at, len(l.arena)})
 }
 
-// MostFaults is how many of the items that it leaves out a List describes; it counts all of them.
-const MostFaults = 100
+// MaxFaults is how many of the items that it leaves out a List describes; it counts all of them.
+const MaxFaults = 100
 
 // Skipped counts the items that were left out of the list because of [Limits.Skip] or a
 // request's Skip.
 func (l *List) Skipped() int { return len(l.holes) }
 
-// Faults says what is wrong with the first items that were left out, MostFaults at most, in
+// Faults says what is wrong with the first items that were left out, MaxFaults at most, in
 // order. The result is valid until the list is reused.
 func (l *List) Faults() []Error { return l.faults }
 
@@ -130,7 +130,7 @@ func (l *List) sent() int { return len(l.spans) + len(l.holes) }
 // skip notes an item that is left out after those that the list has.
 func (l *List) skip(fault *Error) {
 	l.holes = append(l.holes, uint32(len(l.spans)))
-	if len(l.faults) < MostFaults {
+	if len(l.faults) < MaxFaults {
 		l.faults = append(l.faults, *fault)
 	}
 }

@@ -238,11 +238,11 @@ func (p *parser) plain() bool {
 	if p.lim.Items > 0 {
 		room = min(room, p.lim.Items-p.item)
 	}
-	most := p.lim.ItemBytes
-	if most == 0 {
-		most = math.MaxInt
+	limit := p.lim.ItemBytes
+	if limit == 0 {
+		limit = math.MaxInt
 	}
-	count, end := scan.PlainRun(p.body, p.pos, l.spans[n:n+room], most)
+	count, end := scan.PlainRun(p.body, p.pos, l.spans[n:n+room], limit)
 	if count == 0 {
 		return false
 	}

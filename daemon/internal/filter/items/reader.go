@@ -57,13 +57,13 @@ type Reader struct {
 // ItemBytes 64 MiB is the limit. It reads nothing yet.
 func NewReader(r io.Reader, f Format, lim Limits, block int) *Reader {
 	block = min(max(block, minBlock), maxBlock)
-	most := max(block, maxLine)
+	limit := max(block, maxLine)
 	if lim.ItemBytes > 0 && lim.ItemBytes < maxBlock/sparse {
-		if most = lim.ItemBytes; f == NDJSON {
-			most = sparse*lim.ItemBytes + block
+		if limit = lim.ItemBytes; f == NDJSON {
+			limit = sparse*lim.ItemBytes + block
 		}
 	}
-	return &Reader{src: r, format: f, lim: lim, lineLimit: most, buf: make([]byte, block)}
+	return &Reader{src: r, format: f, lim: lim, lineLimit: limit, buf: make([]byte, block)}
 }
 
 // Next fills l with the next batch and reports whether there was one: after the last

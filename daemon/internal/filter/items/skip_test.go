@@ -112,7 +112,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	if err := r.Decode([]byte(body), Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	if n, listed := r.List.Skipped(), r.List.Faults(); n != 5000 || len(listed) != MostFaults || listed[99].Index != 100 || r.List.Len() != 2 {
+	if n, listed := r.List.Skipped(), r.List.Faults(); n != 5000 || len(listed) != MaxFaults || listed[99].Index != 100 || r.List.Len() != 2 {
 		t.Errorf("%d left out, %d listed, %d items", n, len(listed), r.List.Len())
 	}
 }

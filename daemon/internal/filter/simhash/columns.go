@@ -61,7 +61,7 @@ const (
 	unit       = 4
 	textsChunk = 1 << 20
 	textsHead  = 6
-	mostChunks = (1<<32 - 1) * unit / textsChunk // whose places are addresses
+	maxChunks  = (1<<32 - 1) * unit / textsChunk // whose places are addresses
 )
 
 // append adds an id and returns its address. No document is next to it yet.
@@ -76,7 +76,7 @@ func (t *texts) append(id []byte) (uint32, error) {
 		t.used = 0
 	}
 	chunk := len(t.chunks) - 1
-	if chunk >= mostChunks {
+	if chunk >= maxChunks {
 		return 0, errors.New("ids of 16 GiB: more than there can be")
 	}
 	at := uint32((chunk*textsChunk + t.used) / unit)

@@ -8,7 +8,7 @@ import (
 
 // An id that would have no address is refused: it would be written over another one.
 func TestIDsWithoutAddresses(t *testing.T) {
-	full := texts{chunks: make([]mapped.Memory, mostChunks+1)}
+	full := texts{chunks: make([]mapped.Memory, maxChunks+1)}
 	if _, err := full.append([]byte("a")); err == nil {
 		t.Error("an id beyond all addresses was taken")
 	}

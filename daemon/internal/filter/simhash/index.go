@@ -119,7 +119,7 @@ func (x *Index) MemoryFor(n, idBytes int) uint64 {
 		return bytes
 	}
 	x.mu.RLock()
-	if len(x.texts.chunks)+1+(idBytes+n*(textsHead+unit))/(textsChunk/2) >= mostChunks {
+	if len(x.texts.chunks)+1+(idBytes+n*(textsHead+unit))/(textsChunk/2) >= maxChunks {
 		x.mu.RUnlock()
 		return math.MaxUint64 // more than ids have addresses
 	}

@@ -40,7 +40,7 @@ const (
 
 	pageBytes   = 4 << 10
 	regionBytes = 16 << 10 // less memory is from the heap
-	mostWords   = left - 1
+	maxWords    = left - 1
 )
 
 // rooms are for how many entries a block can be made: each has room for a quarter and two more than
@@ -159,7 +159,7 @@ func (r *region) reserve(more int) error {
 	}
 	size := 4 * max(r.used+more, len(r.words)+len(r.words)/16)
 	size = max((size+pageBytes-1)/pageBytes*pageBytes, regionBytes)
-	if size/4 > mostWords {
+	if size/4 > maxWords {
 		return fmt.Errorf("%d bytes for fingerprints that have much in common: more than there can be", size)
 	}
 	mem, err := r.mem.Extend(size)

@@ -8,7 +8,7 @@ import (
 )
 
 // most is the maximum number of fingerprints that a search collects before it reads their ids.
-const most = 1 << 10
+const limit = 1 << 10
 
 // search looks for the documents near a given one, the nearest first. What it collects is
 // bounded: now and then it reads the ids of the nearest fingerprints, and if they are more than
@@ -121,7 +121,7 @@ func (s *search) compare(ref uint32) {
 		return
 	}
 	s.found[d] = append(s.found[d], ref)
-	if s.held++; s.held == most {
+	if s.held++; s.held == limit {
 		s.read()
 	}
 }

@@ -301,11 +301,11 @@ func (p *part) sweep(now uint64) error {
 }
 
 // shrink rebuilds the table for its live keys, if it then has most bytes at most.
-func (p *part) shrink(now uint64, live, most int) error {
+func (p *part) shrink(now uint64, live, limit int) error {
 	switch {
 	case live == 0:
 		return p.drop()
-	case p.sizeFor(live) <= most:
+	case p.sizeFor(live) <= limit:
 		return p.remake(now, 0, 0)
 	}
 	return nil

@@ -275,7 +275,7 @@ func TestNoRaceBytesOfAKey(t *testing.T) {
 	t.Run("short", func(t *testing.T) { testBytesOfAKey(t, NewShort(), 9.5) })
 }
 
-func testBytesOfAKey(t *testing.T, table *Table, most float64) {
+func testBytesOfAKey(t *testing.T, table *Table, limit float64) {
 	const n = 2_000_000
 	closing(t, table)
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -298,8 +298,8 @@ func testBytesOfAKey(t *testing.T, table *Table, most float64) {
 		worst, sum, looks = max(worst, each), sum+each, looks+1
 	}
 	t.Logf("1 to 2 million keys: %.2f bytes a key on average, %.2f at most", sum/looks, worst)
-	if worst > most {
-		t.Errorf("%.2f bytes a key at worst, want %.1f", worst, most)
+	if worst > limit {
+		t.Errorf("%.2f bytes a key at worst, want %.1f", worst, limit)
 	}
 	rnd = rand.New(rand.NewPCG(5, 6))
 	for left := n; left > 0; left -= 1000 {
@@ -307,7 +307,7 @@ func testBytesOfAKey(t *testing.T, table *Table, most float64) {
 		if got := remove(table, batch); got != 1000 {
 			t.Fatalf("%d of 1000 are removed", got)
 		}
-		if got := table.Memory(); left > n/10 && float64(got) > 2.25*most*float64(left) {
+		if got := table.Memory(); left > n/10 && float64(got) > 2.25*limit*float64(left) {
 			t.Fatalf("%d bytes for %d keys that are left", got, left)
 		}
 	}

@@ -104,11 +104,11 @@ func (c *call) importDigests() error {
 		return err
 	}
 	width := spec.DigestBits() / 8
-	most := len(lines)/(2*width+1) + 1 // of the shortest lines
-	if !c.hold(int64(most) * engine.TakenBytes) {
+	limit := len(lines)/(2*width+1) + 1 // of the shortest lines
+	if !c.hold(int64(limit) * engine.TakenBytes) {
 		return c.overloaded()
 	}
-	digests, expired, err := parseDigests(make([]engine.Digest, 0, most), lines, width, time.Now())
+	digests, expired, err := parseDigests(make([]engine.Digest, 0, limit), lines, width, time.Now())
 	if err != nil {
 		return err
 	}

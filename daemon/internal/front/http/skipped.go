@@ -16,7 +16,7 @@ const (
 	headerInvalidItems = "Urifilter-Invalid-Items" // the first of them, as JSON
 
 	// For a stream this many are listed, in this many bytes: net/http clients accept 4 KiB of
-	// trailers in total. For a list there are items.MostFaults.
+	// trailers in total. For a list there are items.MaxFaults.
 	streamFaults      = 20
 	streamFaultsBytes = 2500
 )

@@ -30,8 +30,8 @@ func RESP(e *Error) string {
 	return strings.Join(strings.Fields(entry.RESP+" "+entry.Code+": "+text), " ")
 }
 
-// mostKnown is how many filters an error names.
-const mostKnown = 20
+// maxKnown is how many filters an error names.
+const maxKnown = 20
 
 // Of finds the Error that callers get for err. An unforeseen error is internal, and its
 // text is only in the log.
@@ -69,9 +69,9 @@ func Of(err error) *Error {
 		return &Error{Code: ArchiveUnavailable, Detail: "filter " + waits.Filter + ": waits for the archive"}
 	case errors.As(err, &unknown):
 		f := &Error{Code: UnknownFilter, Detail: unknown.Error(), Known: unknown.Known}
-		if n := len(f.Known); n > mostKnown {
-			f.Known = f.Known[:mostKnown]
-			f.Detail += fmt.Sprintf("; known are the first %d of %d, and GET /api/v1/filters lists all", mostKnown, n)
+		if n := len(f.Known); n > maxKnown {
+			f.Known = f.Known[:maxKnown]
+			f.Detail += fmt.Sprintf("; known are the first %d of %d, and GET /api/v1/filters lists all", maxKnown, n)
 		}
 		return f
 	case errors.As(err, &dropped):

@@ -79,12 +79,12 @@ func rate(text string) (r reflect.Value, wrong string) {
 	return reflect.ValueOf(min(f, highestRate)), ""
 }
 
-func whole(text string, most uint64, bad, beyond string) (n reflect.Value, wrong string) {
+func whole(text string, limit uint64, bad, beyond string) (n reflect.Value, wrong string) {
 	i, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil:
 		return n, bad
-	case i < 1 || i > most:
+	case i < 1 || i > limit:
 		return n, beyond
 	}
 	return reflect.ValueOf(i), ""

@@ -27,8 +27,8 @@ const (
 	flushAt = 64 << 10
 	// keptOut is how large a buffer for answers a waiting connection may keep.
 	keptOut = 64 << 10
-	// mergedMost is how many pipelined commands of one item become one batch.
-	mergedMost = 1024
+	// maxMerged is how many pipelined commands of one item become one batch.
+	maxMerged = 1024
 	// knownFor is for how long a token is believed before it is looked up again: a token that is
 	// taken away ends its connections' rights after this time.
 	knownFor = time.Second
@@ -273,7 +273,7 @@ func (c *conn) merge(cmd *command) {
 	first := c.rd.args
 	name, key := c.rd.arg(first[0]), c.rd.arg(first[1])
 	c.spans = append(c.spans[:0], first[2])
-	for len(c.spans) < min(mergedMost, c.s.opt.Limits.Items) {
+	for len(c.spans) < min(maxMerged, c.s.opt.Limits.Items) {
 		ok, err := c.rd.next()
 		if err != nil || !ok { // an error is found again
 			break

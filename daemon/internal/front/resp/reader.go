@@ -14,8 +14,8 @@ import (
 const (
 	// startBuffer is the size of a connection's own buffer, which it has while it waits.
 	startBuffer = 4 << 10
-	// pooledMost is the size of the largest buffer that is kept for the next command that needs it.
-	pooledMost = 1 << 20
+	// maxPooled is the size of the largest buffer that is kept for the next command that needs it.
+	maxPooled = 1 << 20
 	// inlineBytes bounds a command that is a line of text, and the head of an argument.
 	inlineBytes = 64 << 10
 	// A caller that must still log in can send no more than this.
@@ -242,7 +242,7 @@ func pooled(size int) []byte {
 
 // pool keeps a buffer, which nobody may use any more, unless it is a connection's own or too large.
 func pool(b []byte) {
-	if n := len(b); n > startBuffer && n <= pooledMost && n&(n-1) == 0 {
+	if n := len(b); n > startBuffer && n <= maxPooled && n&(n-1) == 0 {
 		buffers[bits.Len(uint(n))].Put(&b)
 	}
 }
@@ -251,7 +251,7 @@ func pool(b []byte) {
 func (rd *reader) reset() {
 	rd.r, rd.w, rd.pos, rd.args = 0, 0, 0, rd.args[:0]
 	if len(rd.buf) > startBuffer {
-		rd.usual = min(len(rd.buf), pooledMost)
+		rd.usual = min(len(rd.buf), maxPooled)
 		rd.release()
 	}
 	if rd.own == nil {
@@ -265,7 +265,7 @@ func (rd *reader) release() {
 	rd.give(rd.held)
 	pool(rd.buf)
 	rd.buf, rd.held = nil, 0
-	if cap(rd.args) > pooledMost/64 {
+	if cap(rd.args) > maxPooled/64 {
 		rd.args = nil
 	}
 }

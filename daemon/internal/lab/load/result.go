@@ -142,21 +142,21 @@ func (r *run) result(ended time.Time) *Result {
 }
 
 const (
-	mostShareOff = 0.001 // by which the share of duplicates may differ
-	mostCPU      = 0.85  // of the processors, for the generator
-	leastDelay   = 0.5   // milliseconds of the generator's own delay that are worth a warning
+	maxShareOff = 0.001 // by which the share of duplicates may differ
+	maxCPU      = 0.85  // of the processors, for the generator
+	minDelay    = 0.5   // milliseconds of the generator's own delay that are worth a warning
 )
 
 // warn adds warnings about what makes the result less meaningful than it seems.
 func (res *Result) warn(o Options, c *recorder) {
 	say := func(format string, args ...any) { res.Warnings = append(res.Warnings, fmt.Sprintf(format, args...)) }
-	if sent := res.SentDuplicateShare; sent != nil && math.Abs(res.DuplicateShare-*sent) > mostShareOff {
+	if sent := res.SentDuplicateShare; sent != nil && math.Abs(res.DuplicateShare-*sent) > maxShareOff {
 		say("%.2f %% of the items were duplicates for the server, and %.2f %% were sent: the filter takes new items for seen (it may be past its capacity, or know them from an earlier run with this seed), or it forgets", 100*res.DuplicateShare, 100**sent)
 	}
-	if g := res.Generator; g != nil && g.Cores > mostCPU*float64(g.Of) {
+	if g := res.Generator; g != nil && g.Cores > maxCPU*float64(g.Of) {
 		say("the generator itself kept %.1f of %d processors busy: it may be the limit, not the daemon; run it on another machine, or on several", g.Cores, g.Of)
 	}
-	if d := res.Delay; d != nil && d.P99 > leastDelay && d.P99 > res.Latency.P99/10 {
+	if d := res.Delay; d != nil && d.P99 > minDelay && d.P99 > res.Latency.P99/10 {
 		say("the generator itself was late: one batch in a hundred was sent more than %.1f ms after it was due though its connection was free, which is in the latencies; this machine is too busy", d.P99)
 	}
 	// The last batches that are due may be late by chance.

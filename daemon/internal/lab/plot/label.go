@@ -106,19 +106,19 @@ type name struct {
 // names are those of all points. Points that hide each other have one name that lists theirs, while
 // that is short.
 func (c Chart) names(x, y scale) (all []name) {
-	const touch, hide, mostWide = 10, 4, 220
+	const touch, hide, maxWide = 10, 4, 220
 	type place struct{ x, y float64 }
 	named := map[string][]place{}
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			px, py := x.place(p.X), y.place(p.Y)
-			near := func(x, y, most float64) bool { return math.Hypot(x-px, y-py) < most }
+			near := func(x, y, limit float64) bool { return math.Hypot(x-px, y-py) < limit }
 			if p.Label == "" || slices.ContainsFunc(named[p.Label], func(o place) bool { return near(o.x, o.y, touch) }) {
 				continue
 			}
 			named[p.Label] = append(named[p.Label], place{px, py})
 			i := slices.IndexFunc(all, func(n name) bool {
-				return near(n.x, n.y, hide) && textWidth(n.text+", "+p.Label, size) <= mostWide
+				return near(n.x, n.y, hide) && textWidth(n.text+", "+p.Label, size) <= maxWide
 			})
 			if i < 0 {
 				all = append(all, name{px, py, p.Label})

@@ -15,9 +15,9 @@ import (
 
 // The classic table: bits per item, and k.
 const (
-	LeastBits, MostBits = 2, 32
-	MostK               = 8
-	blockBits           = 512
+	MinBits, MaxBits = 2, 32
+	MaxK             = 8
+	blockBits        = 512
 )
 
 // Cell is one filter, computed and measured.
@@ -36,7 +36,7 @@ type Row struct {
 	Bits     int     `json:"bits_per_item"`
 	BestK    int     `json:"best_k"` // of classic filters, 1 or more
 	BestRate float64 `json:"best_rate"`
-	Classic  []Cell  `json:"classic"` // k from 1 to MostK
+	Classic  []Cell  `json:"classic"` // k from 1 to MaxK
 	Blocked  Cell    `json:"blocked"` // ours
 }
 
@@ -67,11 +67,11 @@ func cell(k int, computed float64, seen, asked int) Cell {
 func Table(ctx context.Context, n, asked int, each func(done, of int)) ([]Row, error) {
 	in, out := keys(n, 1), keys(asked, 2)
 	var rows []Row
-	for bits := LeastBits; bits <= MostBits; bits++ {
-		each(bits-LeastBits, MostBits-LeastBits+1)
+	for bits := MinBits; bits <= MaxBits; bits++ {
+		each(bits-MinBits, MaxBits-MinBits+1)
 		row := Row{Bits: bits, BestK: BestK(float64(bits))}
 		row.BestRate = Classic(float64(bits), row.BestK)
-		for k := 1; k <= MostK; k++ {
+		for k := 1; k <= MaxK; k++ {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}

@@ -31,11 +31,11 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	rows, err := Table(t.Context(), 20_000, 40_000, func(done, of int) { calls++ })
-	if err != nil || len(rows) != MostBits-LeastBits+1 || calls != len(rows)+1 {
+	if err != nil || len(rows) != MaxBits-MinBits+1 || calls != len(rows)+1 {
 		t.Fatalf("got %d rows, %d calls, %v", len(rows), calls, err)
 	}
 	for _, row := range rows {
-		if len(row.Classic) != MostK {
+		if len(row.Classic) != MaxK {
 			t.Fatalf("%d bits: %d cells", row.Bits, len(row.Classic))
 		}
 		for _, c := range append(row.Classic, row.Blocked) {
@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("%d bits, k %d: %v is not in %v to %v", row.Bits, c.K, c.Measured, c.Low, c.High)
 			}
 		}
-		if row.Blocked.Computed <= row.Classic[MostK-1].Computed {
+		if row.Blocked.Computed <= row.Classic[MaxK-1].Computed {
 			t.Errorf("%d bits: blocks cost nothing: %v", row.Bits, row.Blocked.Computed)
 		}
 	}

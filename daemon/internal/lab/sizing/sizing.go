@@ -70,7 +70,7 @@ type Bits struct {
 // Prints are what a plan says about fingerprints.
 type Prints struct {
 	Capacity     uint64  `json:"capacity"`
-	MostCapacity uint64  `json:"capacity_at_most"` // with this error rate
+	MaxCapacity  uint64  `json:"capacity_at_most"` // with this error rate
 	ErrorRate    float64 `json:"error_rate"`
 	BytesPerItem float64 `json:"redis_bytes_per_item"`
 }
@@ -132,7 +132,7 @@ func printsOf(spec engine.Spec, items, mirror uint64) Plan {
 	p.Redis, p.Mistaken = exact.ExpectedFingerprints(bound.Items, items)
 	p.Mirror, p.Mirrored = footprint.Mirror(spec, items, 0, mirror)
 	p.Resident = programBytes + p.Mirror
-	p.Prints = &Prints{bound.Items, configs.MostPrints(bound.ErrorRate), bound.ErrorRate, float64(p.Redis) / float64(items)}
+	p.Prints = &Prints{bound.Items, configs.MaxPrints(bound.ErrorRate), bound.ErrorRate, float64(p.Redis) / float64(items)}
 	return p
 }
 

@@ -131,10 +131,10 @@ func tellTLS(next http.Handler) http.Handler {
 }
 
 // Connections returns how many of those that the settings want (0: no limit) may be open: three
-// quarters of the files that the process may have open at most.
+// quarters of the files that the process may have open at limit.
 func Connections(want int) int {
-	if most := openFiles() / 4 * 3; most > 0 && want > most {
-		return most
+	if limit := openFiles() / 4 * 3; limit > 0 && want > limit {
+		return limit
 	}
 	return want
 }

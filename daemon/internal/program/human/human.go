@@ -102,11 +102,11 @@ func Duration(d time.Duration) string {
 // G for thousands, millions, thousand millions.
 type Quantity struct {
 	N    uint64
-	Most uint64 // the largest that Set takes, 2^53 at most; 0: 2^40
+	Max  uint64 // the largest that Set takes, 2^53 at most; 0: 2^40
 	Want string // what messages of Set ask for; empty: a whole number of items up to Most
 }
 
-const mostQuantity = 1 << 40
+const maxQuantity = 1 << 40
 
 // String, Type and Set implement pflag.Value.
 func (q *Quantity) String() string {
@@ -127,11 +127,11 @@ func (q *Quantity) Set(text string) error {
 			number, factor = rest, f
 		}
 	}
-	most := cmp.Or(q.Most, mostQuantity)
+	limit := cmp.Or(q.Max, maxQuantity)
 	value, err := strconv.ParseFloat(number, 64)
 	total := value * factor
-	if err != nil || !(total >= 1 && total <= float64(most)) || total != math.Trunc(total) {
-		return errors.New("want " + cmp.Or(q.Want, fmt.Sprintf("a whole number of items from 1 to %d, such as 150M or 150e6", most)))
+	if err != nil || !(total >= 1 && total <= float64(limit)) || total != math.Trunc(total) {
+		return errors.New("want " + cmp.Or(q.Want, fmt.Sprintf("a whole number of items from 1 to %d, such as 150M or 150e6", limit)))
 	}
 	q.N = uint64(total)
 	return nil

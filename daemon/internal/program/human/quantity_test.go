@@ -5,13 +5,13 @@ import "testing"
 func TestQuantity(t *testing.T) {
 	for _, most := range []uint64{0, 1 << 53} { // of items to measure, of parameters of filters
 		for text, want := range map[string]uint64{"1": 1, "150M": 150e6, "0.5k": 500, "2G": 2e9, "1e6": 1e6, "3K": 3000, "1024G": 1024e9} {
-			q := Quantity{Most: most}
+			q := Quantity{Max: most}
 			if err := q.Set(text); err != nil || q.N != want {
 				t.Errorf("%q: got %d, %v; want %d", text, q.N, err, want)
 			}
 		}
 		for _, text := range []string{"", "M", "-1", "0", "1.5", "1e30", "nan", "inf", "10MB", "10 M", "0x10", "1M M"} {
-			q := Quantity{Most: most}
+			q := Quantity{Max: most}
 			if err := q.Set(text); err == nil {
 				t.Errorf("%q: taken as %d", text, q.N)
 			}
@@ -28,8 +28,8 @@ func TestMostQuantity(t *testing.T) {
 	}{
 		{Quantity{}, "1099511627776", 1 << 40, ""},
 		{Quantity{}, "1099511627777", 0, "want a whole number of items from 1 to 1099511627776, such as 150M or 150e6"},
-		{Quantity{Most: 1 << 53, Want: "a whole number, such as 3"}, "9007199254740992", 1 << 53, ""},
-		{Quantity{Most: 1 << 53, Want: "a whole number, such as 3"}, "9007199254740994", 0, "want a whole number, such as 3"},
+		{Quantity{Max: 1 << 53, Want: "a whole number, such as 3"}, "9007199254740992", 1 << 53, ""},
+		{Quantity{Max: 1 << 53, Want: "a whole number, such as 3"}, "9007199254740994", 0, "want a whole number, such as 3"},
 	} {
 		err := c.q.Set(c.text)
 		if c.q.N != c.n || (err == nil) != (c.complain == "") || err != nil && err.Error() != c.complain {

@@ -167,8 +167,8 @@ func (c *Collector) Leave(bytes uint64) {
 	if c == nil {
 		return
 	}
-	most := c.allowed - c.allowed/8
+	limit := c.allowed - c.allowed/8
 	// However little is left, the collector must not run all the time.
-	left := max(most-min(bytes, most), c.allowed/16)
+	left := max(limit-min(bytes, limit), c.allowed/16)
 	debug.SetMemoryLimit(int64(min(left, math.MaxInt64)))
 }

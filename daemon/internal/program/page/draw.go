@@ -90,7 +90,7 @@ func (b Bar) Width() string { return strconv.FormatFloat(100*min(1, max(0, b.Sha
 // Chart has lines over the same time, the last value at the right end.
 type Chart struct {
 	Width, Height int
-	Most          float64 // the largest value, which is at the top
+	Max           float64 // the largest value, which is at the top
 	Lines         []string
 }
 
@@ -99,15 +99,15 @@ func NewChart(width, height, places int, lines ...[]float64) Chart {
 	c := Chart{Width: width, Height: height}
 	for _, line := range lines {
 		for _, value := range line {
-			c.Most = max(c.Most, value)
+			c.Max = max(c.Max, value)
 		}
 	}
 	for _, line := range lines {
 		var b strings.Builder
 		for i, value := range line {
 			y := float64(height) - 1
-			if c.Most > 0 {
-				y -= value / c.Most * float64(height-2)
+			if c.Max > 0 {
+				y -= value / c.Max * float64(height-2)
 			}
 			x := float64(width) * float64(places-len(line)+i) / float64(max(1, places-1))
 			b.WriteString(strconv.FormatFloat(x, 'f', 1, 64) + "," + strconv.FormatFloat(y, 'f', 1, 64) + " ")

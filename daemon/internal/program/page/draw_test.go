@@ -27,7 +27,7 @@ func TestNumbers(t *testing.T) {
 
 func TestCharts(t *testing.T) {
 	c := NewChart(100, 10, 5, []float64{0, 4, 2}, nil)
-	if c.Most != 4 || c.Lines[0] != "50.0,9.0 75.0,1.0 100.0,5.0" || c.Lines[1] != "" {
+	if c.Max != 4 || c.Lines[0] != "50.0,9.0 75.0,1.0 100.0,5.0" || c.Lines[1] != "" {
 		t.Errorf("%+v", c)
 	}
 	if w := (Bar{Share: 1.5}).Width(); w != "100.0" {

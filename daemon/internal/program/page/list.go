@@ -63,7 +63,7 @@ type Note struct {
 	Level    string // bad or warn
 }
 
-const mostNotes = 20
+const maxNotes = 20
 
 // Notes are those of a page, the worst first.
 type Notes []Note
@@ -75,5 +75,5 @@ func (n Notes) Sorted() Notes {
 }
 
 // Top are those that are shown, and More is how many others there are.
-func (n Notes) Top() Notes { return n[:min(len(n), mostNotes)] }
+func (n Notes) Top() Notes { return n[:min(len(n), maxNotes)] }
 func (n Notes) More() int  { return len(n) - len(n.Top()) }

@@ -14,8 +14,8 @@ import (
 const (
 	// sessionTime is how long a log-in lasts.
 	sessionTime = 12 * time.Hour
-	// mostSessions bounds the log-ins of one token; a further one ends the oldest.
-	mostSessions = 20
+	// maxSessions bounds the log-ins of one token; a further one ends the oldest.
+	maxSessions = 20
 )
 
 // sessions are the browsers that have logged in. Each has the token, so that one that is taken back ends its sessions, too;
@@ -57,7 +57,7 @@ func (s *sessions) begin(token, secret string, now time.Time) (id string) {
 			}
 		}
 	}
-	if have >= mostSessions {
+	if have >= maxSessions {
 		delete(s.of, oldest)
 	}
 	id = rand.Text()

@@ -34,14 +34,14 @@ const (
 	lookKeys = 1000
 	// patience is how long a batch that may have been carried out is retried.
 	patience = 10 * time.Second
-	// mostRetries bounds how often a batch that was blocked by others is retried. It is not
+	// maxRetries bounds how often a batch that was blocked by others is retried. It is not
 	// retried after patience either: a caller that waits for rows of a daemon whose machine is
 	// gone gets an error.
-	mostRetries = 20
+	maxRetries = 20
 )
 
 func tired(retries int, start time.Time) bool {
-	return retries >= mostRetries || time.Since(start) > patience
+	return retries >= maxRetries || time.Since(start) > patience
 }
 
 // pieceOf returns how many keys a statement may have.

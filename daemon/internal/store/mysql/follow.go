@@ -12,8 +12,8 @@ import (
 const (
 	// pollEvery is how often the registry and the server's settings are checked.
 	pollEvery = time.Second
-	// pollMost bounds a check.
-	pollMost = 30 * time.Second
+	// pollTimeout bounds a check.
+	pollTimeout = 30 * time.Second
 	// countEvery is how often items are counted.
 	countEvery = time.Minute
 )
@@ -39,7 +39,7 @@ func (s *Store) poll() {
 		case <-tick.C:
 		case <-s.early:
 		}
-		ctx, cancel := context.WithTimeout(s.run, pollMost)
+		ctx, cancel := context.WithTimeout(s.run, pollTimeout)
 		err := s.demand(ctx, s.admin)
 		s.note(err)
 		if err == nil {

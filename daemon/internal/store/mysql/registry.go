@@ -158,8 +158,8 @@ func deleteEntry(ctx context.Context, c querier, e entry) (bool, error) {
 	return true, err
 }
 
-// changeMost bounds a change of the registry: dropping a large table takes time.
-const changeMost = 5 * time.Minute
+// changeTimeout bounds a change of the registry: dropping a large table takes time.
+const changeTimeout = 5 * time.Minute
 
 // locked runs something that changes the registry, alone among all daemons that share the
 // database. The end of the caller's context does not interrupt it. The lock ends with its
@@ -168,7 +168,7 @@ func (s *Store) locked(ctx context.Context, do func(ctx context.Context, c *sql.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeMost)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	c, err := s.admin.Conn(ctx)
 	if err != nil {
@@ -177,11 +177,11 @@ func (s *Store) locked(ctx context.Context, do func(ctx context.Context, c *sql.
 	defer c.Close()
 	name := fmt.Sprintf("urifilter.%08x", crc32.ChecksumIEEE([]byte(s.opt.Database)))
 	var got sql.NullInt64
-	if err := c.QueryRowContext(ctx, "select get_lock(?, ?)", name, int(lockMost.Seconds())).Scan(&got); err != nil {
+	if err := c.QueryRowContext(ctx, "select get_lock(?, ?)", name, int(lockTimeout.Seconds())).Scan(&got); err != nil {
 		return err
 	}
 	if got.Int64 != 1 {
-		return fmt.Errorf("another daemon has been changing filters for %s: %w", lockMost, engine.ErrUnavailable)
+		return fmt.Errorf("another daemon has been changing filters for %s: %w", lockTimeout, engine.ErrUnavailable)
 	}
 	defer func() {
 		var released sql.NullInt64

@@ -356,8 +356,8 @@ func (s *Set) assign(ctx context.Context, c querier, keys []bloom.Hash, batch ui
 const (
 	// letGoEvery is how often the store looks for reservations to discard.
 	letGoEvery = time.Second
-	// letGoMost is how many are discarded in one transaction, if they hold nothing.
-	letGoMost = 100
+	// maxLetGo is how many are discarded in one transaction, if they hold nothing.
+	maxLetGo = 100
 )
 
 // letGo discards reservations that ended long ago, until the store is closed. Several daemons may
@@ -375,7 +375,7 @@ func (s *Store) letGoOnce(ctx context.Context) error {
 		var settled, holding []uint64
 		var batch uint64
 		var holds int
-		err := eachRow(ctx, s.admin, fmt.Sprintf("select batch, held from %s where goes <= %s order by goes limit %d", reservationsTable, serverNow, letGoMost), func() {
+		err := eachRow(ctx, s.admin, fmt.Sprintf("select batch, held from %s where goes <= %s order by goes limit %d", reservationsTable, serverNow, maxLetGo), func() {
 			if holds > 0 {
 				holding = append(holding, batch)
 			} else {
@@ -395,7 +395,7 @@ func (s *Store) letGoOnce(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(settled)+len(holding) < letGoMost {
+		if len(settled)+len(holding) < maxLetGo {
 			return nil
 		}
 	}

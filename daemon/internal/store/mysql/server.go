@@ -28,16 +28,16 @@ type Options struct {
 }
 
 const (
-	dialMost = 5 * time.Second
-	// lockMost is how long a batch waits for rows that another batch holds, before it is retried.
-	lockMost = 10 * time.Second
-	// replyMost is how long the server may take for a piece of a batch.
-	replyMost = 20 * time.Second
-	// idleMost is how long the server keeps an idle connection and what it has locked, such as
+	dialTimeout = 5 * time.Second
+	// lockTimeout is how long a batch waits for rows that another batch holds, before it is retried.
+	lockTimeout = 10 * time.Second
+	// replyTimeout is how long the server may take for a piece of a batch.
+	replyTimeout = 20 * time.Second
+	// idleTimeout is how long the server keeps an idle connection and what it has locked, such as
 	// that of a daemon whose machine is gone.
-	idleMost = time.Minute
-	// mostConnections are for batches; further ones wait. MariaDB accepts 151 in all by default.
-	mostConnections = 16
+	idleTimeout = time.Minute
+	// maxConnections are for batches; further ones wait. MariaDB accepts 151 in all by default.
+	maxConnections = 16
 )
 
 // sessionSettings make batches the same on every server, whatever its own settings say.
@@ -48,9 +48,9 @@ func sessionSettings() map[string]string {
 		// Rows are locked, and not the gaps between them: batches whose keys are in order then
 		// wait for each other, but do not deadlock.
 		"tx_isolation":                      "'READ-COMMITTED'",
-		"innodb_lock_wait_timeout":          strconv.Itoa(int(lockMost.Seconds())),
-		"wait_timeout":                      strconv.Itoa(int(idleMost.Seconds())),
-		"idle_write_transaction_timeout":    strconv.Itoa(int(idleMost.Seconds())),
+		"innodb_lock_wait_timeout":          strconv.Itoa(int(lockTimeout.Seconds())),
+		"wait_timeout":                      strconv.Itoa(int(idleTimeout.Seconds())),
+		"idle_write_transaction_timeout":    strconv.Itoa(int(idleTimeout.Seconds())),
 		"in_predicate_conversion_threshold": "0", // long lists are looked up in the index
 	}
 }
@@ -64,7 +64,7 @@ func (o Options) open(session map[string]string, reply time.Duration) (*sql.DB, 
 	if strings.HasPrefix(o.Addr, "/") {
 		c.Net = "unix"
 	}
-	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialMost, reply, reply
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = dialTimeout, reply, reply
 	c.Params = maps.Clone(session)
 	c.ConnectionAttributes = "program_name:urifilter"
 	c.Logger = &mysql.NopLogger{} // what matters is returned as an error
@@ -108,7 +108,7 @@ func checkVersion(version string) error {
 
 // demand checks the version and the settings of the server.
 func (s *Store) demand(ctx context.Context, db *sql.DB) error {
-	ctx, cancel := context.WithTimeout(ctx, replyMost)
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
 	var version, readOnly, binlog, format string
 	var flush, sync int
@@ -196,7 +196,7 @@ func quote(text string) string {
 func Grant(ctx context.Context, o Options, host, admin, password string) error {
 	as := o
 	as.User, as.Password, as.Database = admin, password, ""
-	db, err := as.open(map[string]string{"sql_mode": "''"}, replyMost)
+	db, err := as.open(map[string]string{"sql_mode": "''"}, replyTimeout)
 	if err != nil {
 		return err
 	}

@@ -91,14 +91,14 @@ func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	if err := probe.QueryRowContext(ctx, "select version()").Scan(&s.version); err != nil {
 		return nil, c.explain(err)
 	}
-	if s.batches, err = c.open(sessionSettings(), replyMost); err != nil {
+	if s.batches, err = c.open(sessionSettings(), replyTimeout); err != nil {
 		return nil, err
 	}
-	s.batches.SetMaxOpenConns(mostConnections)
-	s.batches.SetMaxIdleConns(mostConnections)
-	s.batches.SetConnMaxIdleTime(idleMost / 2)
+	s.batches.SetMaxOpenConns(maxConnections)
+	s.batches.SetMaxIdleConns(maxConnections)
+	s.batches.SetConnMaxIdleTime(idleTimeout / 2)
 	if s.admin, err = c.open(sessionSettings(), 0); err == nil {
-		s.admin.SetConnMaxIdleTime(idleMost / 2)
+		s.admin.SetConnMaxIdleTime(idleTimeout / 2)
 		err = s.ensureTables(ctx)
 	}
 	if err != nil {

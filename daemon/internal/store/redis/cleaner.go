@@ -88,7 +88,7 @@ func (s *Store) cleanOnce(ctx context.Context, since map[string]sighting, now ti
 		case !ok || !dropped && s.members.MayLive(value):
 			since[tomb] = sighting{now, version}
 			continue
-		case waited < tombWait, waited < members.ResyncMost && len(behind(followed, daemons, first.version, waited)) > 0:
+		case waited < tombWait, waited < members.ResyncTimeout && len(behind(followed, daemons, first.version, waited)) > 0:
 			continue
 		case !dropped: // if its creator lives after all, it finds that it may not register
 			delete(since, tomb)

@@ -122,7 +122,7 @@ func (s *Store) awaitFollowers(ctx context.Context, version int64) error {
 		if _, err := s.state.Check(); err != nil {
 			return err
 		}
-		if time.Since(start) > members.ResyncMost {
+		if time.Since(start) > members.ResyncTimeout {
 			s.log.Warn("daemons that share this redis have not followed a clear", "daemons", strings.Join(late, " "))
 			return nil
 		}

@@ -171,7 +171,7 @@ func TestClearWaitsForSlowFollowers(t *testing.T) {
 		if !stuck {
 			add(t, old, 0, 100)
 		} else {
-			for clean(2*members.ResyncMost) > 0 {
+			for clean(2*members.ResyncTimeout) > 0 {
 				time.Sleep(time.Millisecond)
 			}
 		}

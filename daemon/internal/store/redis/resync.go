@@ -183,18 +183,18 @@ func (s *Store) resyncAll(ctx context.Context) (lost bool, err error) {
 // at least.
 const restoredPerSecond = 25 << 20
 
-// restoringMost returns how long it may take to put back what no mirror has: daemons that went on
+// restoreTimeout returns how long it may take to put back what no mirror has: daemons that went on
 // before would call it new.
-func (s *Store) restoringMost() (most time.Duration) {
+func (s *Store) restoreTimeout() (limit time.Duration) {
 	if s.restore == nil {
 		return 0
 	}
 	for _, f := range s.all() {
 		if m, ok := f.(base.Mirroring); ok && m.Mirror().Partial {
-			most += time.Duration(f.Stats().Bytes/restoredPerSecond) * time.Second
+			limit += time.Duration(f.Stats().Bytes/restoredPerSecond) * time.Second
 		}
 	}
-	return most
+	return limit
 }
 
 // warnPartial warns of what bounded mirrors mean without an archive.

@@ -111,7 +111,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s.members = members.New(s.servers.Admin, s.log, c.Dir, c.peerDead)
 	s.barrier = insync.NewBarrier(s.state, s.servers, s.members, s.log)
-	s.barrier.Longer = s.restoringMost
+	s.barrier.Longer = s.restoreTimeout
 	s.registry = registry.New(s.servers, s.members.Self, s.log)
 	s.link = &base.Link{
 		Servers: s.servers, Members: s.members, State: s.state, Barrier: s.barrier, Registry: s.registry, Log: s.log,

@@ -59,9 +59,9 @@ func breakLink(ctx context.Context, p *proxy, e event) {
 	}
 }
 
-// mostOff bounds how far off a clock may be, so that items to be remembered for days never
+// maxOff bounds how far off a clock may be, so that items to be remembered for days never
 // expire.
-const mostOff = 30 * 24 * time.Hour
+const maxOff = 30 * 24 * time.Hour
 
 // stepClock sets a daemon's wall clock, seconds or hours from where it was. Two seconds are the
 // least: the daemon need not record a step of up to one.
@@ -76,7 +76,7 @@ func stepClock(ctx context.Context, n *nemesis, e event) bool {
 	}
 	n.mu.Lock()
 	off := n.wall[d.name] + step
-	if off > mostOff || off < -mostOff {
+	if off > maxOff || off < -maxOff {
 		off, step = 0, -n.wall[d.name]
 	}
 	n.wall[d.name] = off

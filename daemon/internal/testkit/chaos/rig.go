@@ -186,13 +186,13 @@ func btoi(b bool) int {
 }
 
 // awaitReady waits until all daemons are ready; its error names one that is not.
-func (g *rig) awaitReady(ctx context.Context, most time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
+func (g *rig) awaitReady(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for _, d := range g.daemons {
 		for !d.ready(ctx) {
 			if ctx.Err() != nil {
-				return fmt.Errorf("%s is not ready after %s; its log ends with:\n%s", d.name, most, tail(d.logName()))
+				return fmt.Errorf("%s is not ready after %s; its log ends with:\n%s", d.name, limit, tail(d.logName()))
 			}
 			pause(ctx, 20*time.Millisecond)
 		}

@@ -19,10 +19,10 @@ import (
 
 // The longest waits at both ends of a round, the time between figures, and the final batch size.
 const (
-	beginMost   = 2 * time.Minute
-	recoverMost = 4 * time.Minute
-	showEvery   = 10 * time.Second
-	finalBatch  = 2000
+	beginTimeout   = 2 * time.Minute
+	recoverTimeout = 4 * time.Minute
+	showEvery      = 10 * time.Second
+	finalBatch     = 2000
 )
 
 // round is one set of servers, from their start to the verdict.
@@ -67,7 +67,7 @@ func (c *campaign) begin(store string, seed uint64) (*round, error) {
 		return r, err
 	}
 	r.nemesis = newNemesis(r)
-	if err := r.rig.awaitReady(context.Background(), beginMost); err != nil {
+	if err := r.rig.awaitReady(context.Background(), beginTimeout); err != nil {
 		return r, err
 	}
 	for m, daemons := range r.rig.memories {
@@ -140,7 +140,7 @@ func (r *round) disturb(ctx context.Context, length time.Duration) error {
 		}
 	}
 	others.Wait() // the nemesis has repaired all that it did
-	err := r.rig.awaitReady(context.Background(), recoverMost)
+	err := r.rig.awaitReady(context.Background(), recoverTimeout)
 	callers.Wait()
 	if err != nil {
 		return fmt.Errorf("after all faults were over: %w", err)

@@ -70,7 +70,7 @@ func Run(t *testing.T, o Options) {
 		acked, sent, taken = acked+len(sd.acked), sent+len(sd.sent), taken+len(sd.taken)
 	}
 	fmt.Fprintf(o.Out, "campaign: %v, struck %v; %d URIs sent, %d answered, %d of them falsely seen; %d tasks, %d done, %d attempts and %d abandoned leases, at most %d of one task; %s\n",
-		time.Since(began).Round(time.Second), f.struck, sent, acked, taken, verdict.tasks, verdict.done, verdict.tries, verdict.abandoned, verdict.mostAbandoned, s.summary())
+		time.Since(began).Round(time.Second), f.struck, sent, acked, taken, verdict.tasks, verdict.done, verdict.tries, verdict.abandoned, verdict.maxAbandoned, s.summary())
 	if f.strikes() < 2 || acked < o.Tasks/2 || verdict.abandoned == 0 {
 		t.Errorf("%d strikes, %d abandoned leases and %d answered URIs: too few to show anything", f.strikes(), verdict.abandoned, acked)
 	}

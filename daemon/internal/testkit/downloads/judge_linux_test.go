@@ -16,7 +16,7 @@ type judge struct {
 	done  int
 	tries int
 
-	abandoned, mostAbandoned int
+	abandoned, maxAbandoned int
 }
 
 func (j *judge) fault(format string, args ...any) {
@@ -81,7 +81,7 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	j.tasks++
 	j.tries += t.Attempts
 	j.abandoned += t.Abandoned
-	j.mostAbandoned = max(j.mostAbandoned, t.Abandoned)
+	j.maxAbandoned = max(j.maxAbandoned, t.Abandoned)
 	want := j.sites.want(t.URI)
 	switch {
 	case t.State != "done" && t.State != "failed":

@@ -45,6 +45,6 @@ func (s mongoServer) strike(_ *fleet, random *rand.Rand) {
 	s.Restart()
 }
 
-func rand64(random *rand.Rand, most time.Duration) time.Duration {
-	return time.Duration(random.Int64N(int64(most)))
+func rand64(random *rand.Rand, limit time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(limit)))
 }

@@ -53,13 +53,13 @@ const lasts = 30 * time.Second
 
 // host is what a server knows about its requests.
 type host struct {
-	last, first  time.Time
-	lastJob      string
-	lastAgent    string // of a life of a process
-	n            int
-	sum          time.Duration // sum of the delays
-	under        map[*http.Request]int
-	mostTogether int
+	last, first time.Time
+	lastJob     string
+	lastAgent   string // of a life of a process
+	n           int
+	sum         time.Duration // sum of the delays
+	under       map[*http.Request]int
+	maxTogether int
 }
 
 func newSites(t *testing.T, n int, slow time.Duration, plans map[string]plan) *sites {
@@ -123,7 +123,7 @@ func (s *sites) arrive(i int, job, uri string, r *http.Request, counts bool) int
 			most = min(most, c)
 		}
 		h.under[r] = p.concurrency
-		h.mostTogether = max(h.mostTogether, len(h.under))
+		h.maxTogether = max(h.maxTogether, len(h.under))
 		if len(h.under) > most {
 			s.breach = append(s.breach, fmt.Sprintf("%s was asked for beside %d others, want %d at once", uri, len(h.under)-1, most))
 		}
@@ -250,7 +250,7 @@ func (s *sites) summary() string {
 	defer s.mu.Unlock()
 	most := 0
 	for _, h := range s.hosts {
-		most = max(most, h.mostTogether)
+		most = max(most, h.maxTogether)
 	}
 	return fmt.Sprintf("%d requests to %d hosts, at most %d at once to one; the shortest gap was %v off its delay: %s", s.request, len(s.hosts), most, s.least.Round(time.Millisecond), s.leastOf)
 }

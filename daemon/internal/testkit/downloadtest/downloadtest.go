@@ -175,8 +175,8 @@ func (r *rig) handOut(job int64, n int) []download.Task {
 var allShards = victim.AllShards()
 
 // wish is the request of a worker that serves everything.
-func wish(owner string, most int) download.Want {
-	return download.Want{Owner: owner, Max: most, For: time.Minute, Shards: allShards, Lanes: download.Lanes()}
+func wish(owner string, limit int) download.Want {
+	return download.Want{Owner: owner, Max: limit, For: time.Minute, Shards: allShards, Lanes: download.Lanes()}
 }
 
 func (r *rig) lease(want download.Want) []download.Lease {

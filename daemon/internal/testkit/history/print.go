@@ -12,8 +12,8 @@ import (
 // around is how long before and after a witness a fault is of interest.
 const around = time.Second
 
-// mostOps bounds how much of an item's history is printed beside the witness.
-const mostOps = 30
+// maxOps bounds how much of an item's history is printed beside the witness.
+const maxOps = 30
 
 // Rules counts the violations, by rule.
 func (r *Report) Rules() map[Rule]int {
@@ -59,7 +59,7 @@ func (v *Violation) Print(w io.Writer, h *History, name func(Item) string) {
 		mark := " "
 		if slices.Contains(v.Witness, op) {
 			mark = ">"
-		} else if len(lines) >= mostOps {
+		} else if len(lines) >= maxOps {
 			left++
 			continue
 		}

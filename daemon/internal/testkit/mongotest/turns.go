@@ -89,13 +89,13 @@ func (p *Turns) isLost(command string) bool {
 
 // readMessage reads a message with its header, which begins with the length of the whole.
 func readMessage(r io.Reader) ([]byte, error) {
-	const header, most = 16, 64 << 20
+	const header, limit = 16, 64 << 20
 	message := make([]byte, header)
 	if _, err := io.ReadFull(r, message); err != nil {
 		return nil, err
 	}
 	n := int(int32(binary.LittleEndian.Uint32(message)))
-	if n < header || n > most {
+	if n < header || n > limit {
 		return nil, fmt.Errorf("message of %d bytes", n)
 	}
 	message = append(message, make([]byte, n-header)...)

@@ -121,7 +121,7 @@ func showTable(w io.Writer, rows []rates.Row) error {
 		{"measured", func(c rates.Cell) float64 { return c.Measured }},
 	} {
 		head := []string{"bits an item", "best k", "its rate"}
-		for k := 1; k <= rates.MostK; k++ {
+		for k := 1; k <= rates.MaxK; k++ {
 			head = append(head, fmt.Sprintf("k %d", k))
 		}
 		all := [][]string{append(head, "blocks, k 8")}

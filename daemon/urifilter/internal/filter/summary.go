@@ -18,8 +18,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// mostSkippedLines is how many of the skipped lines a run describes; it counts all.
-const mostSkippedLines = 20
+// maxSkippedLines is how many of the skipped lines a run describes; it counts all.
+const maxSkippedLines = 20
 
 // tally counts the work that is done.
 type tally struct {
@@ -45,7 +45,7 @@ func (t *tally) add(b batch, v verdicts) {
 	t.bytes += int64(len(b.data))
 	t.line = b.last()
 	for _, item := range v.skipped.Items {
-		if len(t.invalid) < mostSkippedLines {
+		if len(t.invalid) < maxSkippedLines {
 			t.invalid = append(t.invalid, skippedLine{b.line(item.Index), item.ErrorCode, item.Detail})
 		}
 	}
@@ -57,7 +57,7 @@ func (t *tally) skipLine(line, n int64) {
 	t.skipped++
 	t.bytes += n
 	t.line = line
-	if len(t.invalid) < mostSkippedLines {
+	if len(t.invalid) < maxSkippedLines {
 		t.invalid = append(t.invalid, skippedLine{line, items.ItemTooLarge, longerThan})
 	}
 }

@@ -22,7 +22,7 @@ func newParameterFlags(cmd *cobra.Command) parameterFlags {
 		name := flagOf(p.Key)
 		switch p.Type().String() {
 		case "uint64":
-			v := &human.Quantity{Most: 1 << 53, Want: p.Want}
+			v := &human.Quantity{Max: 1 << 53, Want: p.Want}
 			cmd.Flags().Var(v, name, p.Usage)
 			flags[p.Key] = v
 		case "float64":

@@ -17,9 +17,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
-// mostBytes bounds a line, and a file that is a document: with default settings no daemon takes
+// maxBytes bounds a line, and a file that is a document: with default settings no daemon takes
 // a longer one.
-const mostBytes = 64 << 20
+const maxBytes = 64 << 20
 
 // files reads documents, each from its own file.
 type files struct {
@@ -47,12 +47,12 @@ func (f *files) next(ctx context.Context) (d client.Document, where string, more
 		defer file.Close()
 		source = file
 	}
-	text, err := io.ReadAll(io.LimitReader(source, mostBytes+1))
+	text, err := io.ReadAll(io.LimitReader(source, maxBytes+1))
 	switch {
 	case err != nil:
 		return d, "", false, err
-	case len(text) > mostBytes:
-		return d, "", false, fmt.Errorf("%s: longer than %d MiB", name, mostBytes>>20)
+	case len(text) > maxBytes:
+		return d, "", false, fmt.Errorf("%s: longer than %d MiB", name, maxBytes>>20)
 	}
 	return client.Document{ID: name, Text: string(text)}, name, len(f.names) > 0, nil
 }
@@ -93,8 +93,8 @@ func (l *lines) readAll(from *bufio.Reader) {
 			if errors.Is(got.err, bufio.ErrBufferFull) {
 				got.err = nil
 			}
-			if got.text = append(got.text, part...); len(got.text) > mostBytes {
-				got.err = fmt.Errorf("longer than %d MiB", mostBytes>>20)
+			if got.text = append(got.text, part...); len(got.text) > maxBytes {
+				got.err = fmt.Errorf("longer than %d MiB", maxBytes>>20)
 			}
 		}
 		got.more = from.Buffered() > 0

@@ -255,7 +255,7 @@ func show(w io.Writer, plans []sizing.Plan, items, idBytes int) error {
 	})
 	row("  promised", bits(func(b sizing.Bits) string { return fmt.Sprintf("%g", b.ErrorRate) }))
 	row("  promised up to the capacity", prints(func(f sizing.Prints) string { return fmt.Sprintf("%g", f.ErrorRate) }))
-	row("  capacity, at most", prints(func(f sizing.Prints) string { return human.Count(int64(f.MostCapacity)) }))
+	row("  capacity, at most", prints(func(f sizing.Prints) string { return human.Count(int64(f.MaxCapacity)) }))
 	row("file", func(p sizing.Plan) string { return bytes(p.File) })
 	row("journal, at most", func(p sizing.Plan) string { return bytes(p.Journal) })
 	row("  bytes an item", func(p sizing.Plan) string {

@@ -64,7 +64,7 @@ func TestSizeOfFingerprints(t *testing.T) {
 	if p.Layout != "fingerprints" || p.Memory+p.File+p.Journal+p.Archive != 0 || p.Bits != nil || p.Start != 0 || plans[1].Start == 0 {
 		t.Errorf("got %+v", p)
 	}
-	if f := p.Prints; f == nil || f.Capacity != 20e6 || f.MostCapacity != 18_014_398_509 || f.BytesPerItem < 4.6 || f.BytesPerItem > 5.4 {
+	if f := p.Prints; f == nil || f.Capacity != 20e6 || f.MaxCapacity != 18_014_398_509 || f.BytesPerItem < 4.6 || f.BytesPerItem > 5.4 {
 		t.Errorf("got %+v", f)
 	}
 	if p.Mistaken != 20e6/(65_536.*(1<<32)) || p.Mirror != 64<<20 || p.Mirrored != plans[1].Mirrored {

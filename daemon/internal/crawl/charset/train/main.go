@@ -67,8 +67,8 @@ func run(folder string) error {
 	return out.Flush()
 }
 
-// mostCharacters is how many characters of a language the model has, the most frequent ones.
-const mostCharacters = 1500
+// maxCharacters is how many characters of a language the model has, the most frequent ones.
+const maxCharacters = 1500
 
 // characters writes the frequencies of a language's characters outside ASCII, in groups of similar
 // frequency: each line has -10 ln(p) and the characters. Half of each p is the frequency in the
@@ -107,7 +107,7 @@ func characters(out *bufio.Writer, language, text string, general []rune) {
 	})
 	fmt.Fprintf(out, "characters %s\n", language)
 	level := -1
-	for _, r := range order[:min(len(order), mostCharacters)] {
+	for _, r := range order[:min(len(order), maxCharacters)] {
 		if l := int(math.Round(-2*math.Log(p[r]))) * 5; l != level {
 			if level >= 0 {
 				fmt.Fprintln(out)

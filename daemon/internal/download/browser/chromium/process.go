@@ -42,7 +42,7 @@ func Start(o Options) (_ *Process, err error) {
 	if err := reexec.Check(); err != nil {
 		return nil, err
 	}
-	p := &Process{done: make(chan struct{}), errors: reexec.Head{Most: maxErrors}}
+	p := &Process{done: make(chan struct{}), errors: reexec.Head{Limit: maxErrors}}
 	dir, err := filepath.Abs(o.Dir) // the browser has another working directory
 	if err != nil {
 		return nil, err

@@ -18,12 +18,12 @@ type peer struct {
 	events chan Event
 }
 
-func newPeer(t *testing.T, most int) *peer {
+func newPeer(t *testing.T, limit int) *peer {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	p := &peer{in: bufio.NewReader(inR), out: outW, events: make(chan Event, 10)}
-	p.Conn = New(inW, outR, Options{MaxMessage: most, Handle: func(e Event) { p.events <- e }})
+	p.Conn = New(inW, outR, Options{MaxMessage: limit, Handle: func(e Event) { p.events <- e }})
 	t.Cleanup(func() { _ = outW.Close(); <-p.Done() })
 	return p
 }

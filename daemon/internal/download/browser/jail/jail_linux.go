@@ -73,9 +73,9 @@ func limit(o Options) error {
 		if err := syscall.Getrlimit(r.resource, &now); err != nil {
 			return fmt.Errorf("limit %s: %w", r.name, err)
 		}
-		most := min(r.limit, now.Max)
+		limit := min(r.limit, now.Max)
 		// From package syscall, so that the runtime does not restore its own limit of files.
-		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil && !errors.Is(err, unix.EPERM) {
+		if err := syscall.Setrlimit(r.resource, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil && !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("limit %s: %w", r.name, err)
 		}
 	}

@@ -1,16 +1,16 @@
 #include "textflag.h"
 
-// func plainRunAVX2(body []byte, pos int, dst []Span, most int) (count, end int)
+// func plainRunAVX2(body []byte, pos int, dst []Span, limit int) (count, end int)
 //
 // SI body   DX len(body)   R8 opening quote   R10 cursor
-// DI next span   CX spans left   R9 most   R13 end of the last string
+// DI next span   CX spans left   R9 limit   R13 end of the last string
 TEXT ·plainRunAVX2(SB), NOSPLIT, $0-80
 	MOVQ body_base+0(FP), SI
 	MOVQ body_len+8(FP), DX
 	MOVQ pos+24(FP), R8
 	MOVQ dst_base+32(FP), DI
 	MOVQ dst_len+40(FP), CX
-	MOVQ most+56(FP), R9
+	MOVQ limit+56(FP), R9
 	XORQ R13, R13
 
 	MOVL $0x22222222, AX // quote

@@ -4,7 +4,7 @@ package scan
 
 type runner struct {
 	name string
-	f    func(body []byte, pos int, dst []Span, most int) (count, end int)
+	f    func(body []byte, pos int, dst []Span, limit int) (count, end int)
 }
 
 // runners are the scanners that this machine can run, the portable one first.

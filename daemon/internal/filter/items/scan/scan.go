@@ -61,10 +61,10 @@ func PlainEnd(b []byte, i int) int {
 // It fills dst with at most len(dst) spans and returns how many, and the place after
 // the last one's closing quote. It leaves the rest to the caller, which must check
 // the separator after the run and the value after that.
-func plainRunGo(body []byte, pos int, dst []Span, most int) (count, end int) {
+func plainRunGo(body []byte, pos int, dst []Span, limit int) (count, end int) {
 	for count < len(dst) {
 		i := PlainEnd(body, pos+1)
-		if i == len(body) || body[i] != '"' || i == pos+1 || i-pos-1 > most {
+		if i == len(body) || body[i] != '"' || i == pos+1 || i-pos-1 > limit {
 			break
 		}
 		end = i + 1

@@ -9,13 +9,13 @@ import (
 )
 
 // plainRunBytes does what plainRunGo does, one byte at a time.
-func plainRunBytes(body []byte, pos int, dst []Span, most int) (count, end int) {
+func plainRunBytes(body []byte, pos int, dst []Span, limit int) (count, end int) {
 	for count < len(dst) {
 		i := pos + 1
 		for i < len(body) && body[i] != '"' && body[i] != '\\' && body[i] >= ' ' && body[i] < 0x80 {
 			i++
 		}
-		if i == len(body) || body[i] != '"' || i == pos+1 || i-pos-1 > most {
+		if i == len(body) || body[i] != '"' || i == pos+1 || i-pos-1 > limit {
 			break
 		}
 		end = i + 1
@@ -36,16 +36,16 @@ func plainRunBytes(body []byte, pos int, dst []Span, most int) (count, end int) 
 
 // checkRun compares the scanners on a body that begins with a quote at body[0]. With room after
 // the body, all accept the same; without it, a scanner may leave the end of the body.
-func checkRun(t *testing.T, body []byte, spans, most int) {
+func checkRun(t *testing.T, body []byte, spans, limit int) {
 	t.Helper()
 	show := func(count, end int, dst []Span) string { return fmt.Sprint(count, end, dst[:count]) }
 	for _, pad := range []int{0, 64} {
 		padded := append(bytes.Clone(body), strings.Repeat(" ", pad)...)
 		want := make([]Span, spans)
-		n, end := plainRunBytes(padded, 0, want, most)
+		n, end := plainRunBytes(padded, 0, want, limit)
 		for _, run := range runners() {
 			got := make([]Span, spans+1)
-			m, e := run.f(padded, 0, got[:spans], most)
+			m, e := run.f(padded, 0, got[:spans], limit)
 			if got[spans] != (Span{}) {
 				t.Fatalf("%s of %q: wrote past its spans", run.name, padded)
 			}
@@ -59,7 +59,7 @@ func checkRun(t *testing.T, body []byte, spans, most int) {
 				n, end = m, e
 			}
 			if show(m, e, got) != show(n, end, want) {
-				t.Fatalf("%s of %q, %d spans, most %d: %s, want %s", run.name, padded, spans, most, show(m, e, got), show(n, end, want))
+				t.Fatalf("%s of %q, %d spans, most %d: %s, want %s", run.name, padded, spans, limit, show(m, e, got), show(n, end, want))
 			}
 		}
 	}
@@ -158,11 +158,11 @@ func FuzzPlainRun(f *testing.F) {
 	f.Add([]byte(`a","b", "c"`), 3, 100)
 	f.Add([]byte(strings.Repeat("http://www.example.com/", 3)+`","`+strings.Repeat("x", 70)+`"]`), 8, 1000)
 	f.Add([]byte("天气\",\"\\n\",\"\x00"), 2, 3)
-	f.Fuzz(func(t *testing.T, body []byte, spans, most int) {
-		if spans < 1 || spans > 1000 || most < 1 {
+	f.Fuzz(func(t *testing.T, body []byte, spans, limit int) {
+		if spans < 1 || spans > 1000 || limit < 1 {
 			return
 		}
-		checkRun(t, append([]byte{'"'}, body...), spans, most)
+		checkRun(t, append([]byte{'"'}, body...), spans, limit)
 	})
 }
 

@@ -121,12 +121,12 @@ func (f Format) decodeHeader(b []byte) (h Header, err error) {
 	case bloom.Checksum(b[:124]) != le.Uint32(b[124:]):
 		return h, fmt.Errorf("%w: header checksum %08x, want %08x", bloom.ErrCorrupt, bloom.Checksum(b[:124]), le.Uint32(b[124:]))
 	}
-	v, most := le.Uint32(b[8:]), uint32(version+reserving)
+	v, newest := le.Uint32(b[8:]), uint32(version+reserving)
 	if !f.Deadlines {
-		most += shortened
+		newest += shortened
 	}
-	if v < version || v > most {
-		return h, fmt.Errorf("entries of format %d: this version reads format %d to %d; use a newer urifilter", v, version, most)
+	if v < version || v > newest {
+		return h, fmt.Errorf("entries of format %d: this version reads format %d to %d; use a newer urifilter", v, version, newest)
 	}
 	return Header{
 		Seed:       le.Uint64(b[16:]),
@@ -224,7 +224,7 @@ func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each f
 	}
 	f.Short = h.Short
 	entryBytes := f.EntryBytes()
-	if most := uint64(size) / uint64(entryBytes); h.Count > most {
+	if fit := uint64(size) / uint64(entryBytes); h.Count > fit {
 		return 0, fmt.Errorf("%w: %d entries in %d bytes", bloom.ErrCorrupt, h.Count, size)
 	}
 	if err := begin(h); err != nil {

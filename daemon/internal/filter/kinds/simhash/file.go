@@ -45,7 +45,7 @@ const (
 	version    = 1
 	headBytes  = 128
 	blockBytes = 64 << 10 // the size from which a block ends
-	mostBytes  = 128 << 10
+	maxBytes   = 128 << 10
 	docBytes   = 8 + 2 // before the id
 )
 
@@ -197,7 +197,7 @@ func decode(r io.Reader, begin func(header) error, each func(simhash.Document)) 
 	le := binary.LittleEndian
 	var bad []error
 	count := uint64(0)
-	buf := make([]byte, 4+mostBytes+4)
+	buf := make([]byte, 4+maxBytes+4)
 	for at := int64(headBytes); ; blocks++ {
 		if _, err := io.ReadFull(r, buf[:4]); isEnd(err) {
 			return blocks, errors.Join(append(bad, fmt.Errorf("%w: it ends at byte %d without its last block", bloom.ErrCorrupt, at))...)
@@ -205,7 +205,7 @@ func decode(r io.Reader, begin func(header) error, each func(simhash.Document)) 
 			return blocks, err
 		}
 		size := le.Uint32(buf)
-		if size > mostBytes {
+		if size > maxBytes {
 			return blocks, errors.Join(append(bad, fmt.Errorf("%w: block of %d bytes at byte %d", bloom.ErrCorrupt, size, at))...)
 		}
 		block := buf[:4+size+4]

@@ -83,9 +83,9 @@ func (m *memory) Stats() engine.Stats {
 	return engine.Stats{Items: m.index.Len(), Bytes: m.index.Bytes(), Generation: m.head.generation}
 }
 
-// mostTold is how many bytes the ids of near documents may have in the answer to one call.
+// maxTold is how many bytes the ids of near documents may have in the answer to one call.
 // Beyond it, a document is only reported to be near others.
-const mostTold = 32 << 20
+const maxTold = 32 << 20
 
 // toldHeld is what a near document takes beside its id, which is copied and written into the answer:
 // its Nearby, and the text round the id.
@@ -130,7 +130,7 @@ func (m *memory) Near(docs []engine.Document, how engine.Nearness, found []engin
 			found[i].Near[j] = engine.Nearby(n)
 		}
 		told += ids
-		full = told >= mostTold
+		full = told >= maxTold
 	}
 	return nil
 }

@@ -282,7 +282,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	for i := range same {
 		near(m, true, engine.Document{ID: fmt.Sprintf("%01000d", i)})
 	}
-	docs := make([]engine.Document, mostTold/same/1000+10)
+	docs := make([]engine.Document, maxTold/same/1000+10)
 	for i := range docs {
 		docs[i] = engine.Document{ID: fmt.Sprint(i)}
 	}
@@ -294,7 +294,7 @@ func TestAnswerIsBounded(t *testing.T) {
 			t.Fatalf("document %d: %+v", i, f)
 		}
 	}
-	if last := found[len(found)-1]; told*1000 < mostTold || told*1000 > mostTold+same*1000 || len(last.Near) > 0 {
+	if last := found[len(found)-1]; told*1000 < maxTold || told*1000 > maxTold+same*1000 || len(last.Near) > 0 {
 		t.Errorf("%d are told, the last has %d", told, len(last.Near))
 	}
 }

@@ -15,8 +15,8 @@ const (
 	// sampleEvery and kept make ten minutes.
 	sampleEvery = 5 * time.Second
 	kept        = 120
-	// mostSampled is of how many filters there is a history, the first ones by id: 3 MB at most.
-	mostSampled = 1000
+	// maxSampled is of how many filters there is a history, the first ones by id: 3 MB at most.
+	maxSampled = 1000
 	// lately is over how many samples a present rate is taken: a minute.
 	lately = 12
 )
@@ -58,7 +58,7 @@ func (s *Status) Sample(ctx context.Context) {
 // Take takes one sample.
 func (s *Status) Take() {
 	filters := s.Engine.Filters()
-	filters = filters[:min(len(filters), mostSampled)]
+	filters = filters[:min(len(filters), maxSampled)]
 	h, now := &s.history, s.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

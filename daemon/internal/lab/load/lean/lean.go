@@ -24,8 +24,8 @@ const (
 	// lateAnswer is how long to wait for the answer to a request that the server did not read to
 	// its end: it may have answered before it closed the connection.
 	lateAnswer = time.Second
-	mostHeader = 64 << 10
-	mostBody   = 1 << 30
+	maxHeader  = 64 << 10
+	maxBody    = 1 << 30
 )
 
 // Conn is a connection.
@@ -36,7 +36,7 @@ type Conn struct {
 }
 
 // New makes a Conn from an open connection.
-func New(conn net.Conn) *Conn { return &Conn{Conn: conn, in: bufio.NewReaderSize(conn, mostHeader)} }
+func New(conn net.Conn) *Conn { return &Conn{Conn: conn, in: bufio.NewReaderSize(conn, maxHeader)} }
 
 // Answer is what the server said. Its contents are valid until the next exchange.
 type Answer struct {
@@ -128,8 +128,8 @@ func (c *Conn) readLines(to []byte) ([]byte, error) {
 		if len(line) <= 2 {
 			return to, nil
 		}
-		if to = append(to, line...); len(to) > mostHeader {
-			return to, fmt.Errorf("%w: a header of more than %d bytes", ErrNotHTTP, mostHeader)
+		if to = append(to, line...); len(to) > maxHeader {
+			return to, fmt.Errorf("%w: a header of more than %d bytes", ErrNotHTTP, maxHeader)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (c *Conn) cut(err error, n int) error {
 		return io.ErrUnexpectedEOF
 	}
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return fmt.Errorf("%w: a line of more than %d bytes", ErrNotHTTP, mostHeader)
+		return fmt.Errorf("%w: a line of more than %d bytes", ErrNotHTTP, maxHeader)
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (c *Conn) readBody() (err error) {
 		return err
 	case length != nil:
 		n, err := strconv.Atoi(string(length))
-		if err != nil || n < 0 || n > mostBody {
+		if err != nil || n < 0 || n > maxBody {
 			return fmt.Errorf("%w: Content-Length %q", ErrNotHTTP, length)
 		}
 		if cap(a.Body) < n {

@@ -115,7 +115,7 @@ func TestAnswersThatAreCutOrNone(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nabc":            ErrNotHTTP,
 		"SSH-2.0-OpenSSH_9.9\r\n":                                    ErrNotHTTP,
 		"HTTP/1.1 x00 OK\r\n\r\n":                                    ErrNotHTTP,
-		"HTTP/1.1 200 OK\r\n" + strings.Repeat("a", mostHeader+1):    ErrNotHTTP,
+		"HTTP/1.1 200 OK\r\n" + strings.Repeat("a", maxHeader+1):     ErrNotHTTP,
 	} {
 		if _, err := answering(t, text).Exchange(post("/", "")); !errors.Is(err, want) {
 			t.Errorf("%.60q: got %v, want %v", text, err, want)

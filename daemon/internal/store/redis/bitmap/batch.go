@@ -153,9 +153,9 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 // Questions that were not sent have only the verdict undone.
 func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string) ([]question, error) {
 	questions := l.questions(ctx, keys, missing, op)
-	const most = servers.PieceItems / together
-	for start := 0; start < len(questions); start += most {
-		piece := questions[start:min(start+most, len(questions))]
+	const limit = servers.PieceItems / together
+	for start := 0; start < len(questions); start += limit {
+		piece := questions[start:min(start+limit, len(questions))]
 		enough := func() error { return nil }
 		_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 			for i := range piece {

@@ -80,8 +80,8 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	const most = 4 << 20
-	store, small := opened(t, server.Addr, func(c *redisstore.Config) { c.MirrorBytes = most })
+	const limit = 4 << 20
+	store, small := opened(t, server.Addr, func(c *redisstore.Config) { c.MirrorBytes = limit })
 	mirror := func(s engine.Set) base.Mirror { return s.(base.Mirroring).Mirror() }
 	if m := mirror(small); m.Partial || m.Bytes != small.Header().Bytes() {
 		t.Errorf("a filter that fits has the mirror %+v", m)
@@ -92,7 +92,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := mirror(set); !m.Partial || m.Bytes > most || m.Bytes < most/2 {
+	if m := mirror(set); !m.Partial || m.Bytes > limit || m.Bytes < limit/2 {
 		t.Errorf("a filter of %d bytes has the mirror %+v", set.Stats().Bytes, m)
 	}
 	add(t, set, 0, 1000)
@@ -123,7 +123,7 @@ func TestPartialMirrorIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := mirror(set).Bytes; got > most/2 {
+	if got := mirror(set).Bytes; got > limit/2 {
 		t.Errorf("with another filter its mirror has %d bytes, before %d", got, whole)
 	}
 	if n := count(add(t, set, 0, 1000)); n != 0 {

@@ -43,8 +43,8 @@ func (s *Set) CountNext(ctx context.Context) (last bool, err error) {
 	defer s.counting.Unlock()
 	for counted := 0; counted < countSets; {
 		var due []node
-		most := max(1, (countSets-counted)>>(fanBits*s.tree.base)) // each has at least so many sets below it
-		for ; s.items.cursor < roots && len(due) < most; s.items.cursor++ {
+		limit := max(1, (countSets-counted)>>(fanBits*s.tree.base)) // each has at least so many sets below it
+		for ; s.items.cursor < roots && len(due) < limit; s.items.cursor++ {
 			due = append(due, node{root: uint16(s.items.cursor)})
 		}
 		if len(due) == 0 {

@@ -30,7 +30,7 @@ type set interface {
 
 // atCapacity is how many members a set may have at the capacity: then a few of thousands have as many as
 // those from which on they are split.
-const atCapacity = encodedMost * 5 / 8
+const atCapacity = maxEncoded * 5 / 8
 
 // largestBase is the level of 4 million sets: a capacity beyond 1.3e9 is reached by splits, so that
 // what is asked for by mistake costs nothing.
@@ -65,7 +65,7 @@ func ExpectedFingerprints(capacity, items uint64) (bytes uint64, mistaken float6
 	n, sets := float64(items), float64(uint64(roots)<<(fanBits*level))
 	mistaken = n / math.Ldexp(sets, 32)
 	keys := sets * -math.Expm1(-n/sets) // those that are not empty
-	for ; level < deepest && n > sets*encodedMost*3/4; level++ {
+	for ; level < deepest && n > sets*maxEncoded*3/4; level++ {
 		sets *= fan
 		keys += sets
 	}

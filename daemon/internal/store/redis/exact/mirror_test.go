@@ -178,11 +178,11 @@ func testNodes(t *testing.T, base uint8) {
 // Settings know how many fingerprints the largest base can tell apart, and refuse capacities at which
 // more than the error rate of them would be equal.
 func TestCapacityOfFingerprints(t *testing.T) {
-	const most = roots << (fanBits * largestBase) << 32
+	const limit = roots << (fanBits * largestBase) << 32
 	for _, c := range []struct {
 		capacity uint64
 		refused  bool
-	}{{1e6, false}, {most / 1_000_000, false}, {most/1_000_000 + 1_000_000, true}} {
+	}{{1e6, false}, {limit / 1_000_000, false}, {limit/1_000_000 + 1_000_000, true}} {
 		faults := configs.Bloom{Capacity: c.capacity, ErrorRate: 1e-6, OnFull: "grow", Layout: "fingerprints"}.Faults()
 		if got := len(faults) == 1 && faults[0].Key == "capacity"; got != c.refused {
 			t.Errorf("capacity %d: %v", c.capacity, faults)

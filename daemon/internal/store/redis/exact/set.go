@@ -48,7 +48,7 @@ func New(l *base.Link, e registry.Entry) *Set {
 	s := &Set{mirror: newMirror(0)}
 	s.Init(l, e, places{s}, false)
 	s.part = l.Mirrors.Exact(s.mirror.Resize)
-	s.full.Store(encodedMost * 3 / 4)
+	s.full.Store(maxEncoded * 3 / 4)
 	return s
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// encodedMost is set-max-intset-entries as Redis has it by default: larger sets are encoded
+	// maxEncoded is set-max-intset-entries as Redis has it by default: larger sets are encoded
 	// in several times the memory. A larger setting would make each insertion expensive.
-	encodedMost = 512
-	// encodedLeast is the size to which sets may grow if the setting is even less.
-	encodedLeast = 16
+	maxEncoded = 512
+	// minEncoded is the size to which sets may grow if the setting is even less.
+	minEncoded = 16
 )
 
 // split puts the members of the set KEYS[1] into the four sets that follow, by the two bits of a
@@ -70,14 +70,14 @@ func (s *Set) divide(ctx context.Context, nodes map[node]bool) {
 
 // look asks the servers how large sets may grow, and whether they keep anything on disk.
 func (s *Set) look(ctx context.Context) {
-	s.full.Store(encodedMost * 3 / 4)
+	s.full.Store(maxEncoded * 3 / 4)
 	sizes, err := s.Servers.Setting(ctx, "set-max-intset-entries")
 	for _, size := range sizes {
 		if n, err := strconv.ParseInt(size.Value, 10, 64); err == nil {
-			s.full.Store(min(s.full.Load(), max(n, encodedLeast)*3/4))
+			s.full.Store(min(s.full.Load(), max(n, minEncoded)*3/4))
 		}
 	}
-	if err == nil && s.full.Load() < encodedMost*3/4 {
+	if err == nil && s.full.Load() < maxEncoded*3/4 {
 		s.Log.Warn("sets in redis are kept small, which takes more memory", "filter", s.Spec.Name,
 			"hint", "CONFIG SET set-max-intset-entries 512 on all servers, and the same in redis.conf")
 	}

@@ -119,7 +119,7 @@ func (b *Barrier) Together(ctx context.Context, step, in string) error {
 			}
 		}
 		silent, killed := b.members.Lost(waited)
-		if time.Since(start) > members.ResyncMost+b.Longer() {
+		if time.Since(start) > members.ResyncTimeout+b.Longer() {
 			silent, missing = append(silent, missing...), nil
 		}
 		if len(silent) > 0 {

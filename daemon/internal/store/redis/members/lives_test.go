@@ -58,9 +58,9 @@ func TestLives(t *testing.T) {
 		}
 		_ = take(dir, name).Release()
 	}
-	for i := range 3 * mostLives {
+	for i := range 3 * maxLives {
 		lock, dead, err := takeLives(dir, strings.Repeat("x", i+1))
-		if err != nil || len(dead) > mostLives {
+		if err != nil || len(dead) > maxLives {
 			t.Fatalf("%d names, %v", len(dead), err)
 		}
 		_ = lock.Release()

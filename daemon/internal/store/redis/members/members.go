@@ -134,8 +134,8 @@ func (m *Members) Close() error { return m.releaseLives() }
 const (
 	livesLock = "redis.lock"
 	livesFile = "redis.lives"
-	// mostLives bounds the file. Names stay in it: an older file of Redis may bring them back.
-	mostLives = 32
+	// maxLives bounds the file. Names stay in it: an older file of Redis may bring them back.
+	maxLives = 32
 )
 
 // livesJSON is the file.
@@ -161,7 +161,7 @@ func takeLives(dir, self string) (lock *disk.Lock, dead []string, err error) {
 	if err == nil && json.Unmarshal(text, &was) == nil && was.Boot == now.Boot && was.Lock == now.Lock && now.Boot != "" && now.Lock != "" {
 		dead = slices.DeleteFunc(was.Lives, func(name string) bool { return name == self })
 	}
-	dead = dead[max(0, len(dead)-mostLives+1):]
+	dead = dead[max(0, len(dead)-maxLives+1):]
 	now.Lives = append(slices.Clone(dead), self)
 	if text, err = json.Marshal(now); err == nil {
 		err = disk.FS{}.WriteFile("lives", path, func(f *disk.File) error { return f.WriteAt("lives-write", append(text, '\n'), 0) })

@@ -19,8 +19,8 @@ const (
 	PollEvery = time.Second
 	// PeerDead is how long a daemon may show no heartbeat before nobody waits for it.
 	PeerDead = 10 * time.Second
-	// ResyncMost is how long one that shows heartbeats, and is still not done, is waited for.
-	ResyncMost = 2 * time.Minute
+	// ResyncTimeout is how long one that shows heartbeats, and is still not done, is waited for.
+	ResyncTimeout = 2 * time.Minute
 	// AnnouncedTTL is how long keys of a resync stay that nobody removes.
 	AnnouncedTTL = 24 * time.Hour
 	// forgetPeers is after how long the entry of a daemon that was killed is removed.

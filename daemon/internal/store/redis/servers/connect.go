@@ -185,9 +185,9 @@ func Always(ctx context.Context, c redis.Cmdable, command, key string, args ...a
 	return c.Eval(ctx, always, []string{key}, append([]any{command}, args...)...)
 }
 
-// mostTags bounds the search for hash tags. A master that owns a single one of the 16,384 slots of a
+// maxTags bounds the search for hash tags. A master that owns a single one of the 16,384 slots of a
 // cluster is found with a probability of 98 %.
-const mostTags = 1 << 16
+const maxTags = 1 << 16
 
 // OnEach calls key with hash tags such as "{7}", and returns of its results one for each master: of a
 // cluster, keys of which each master that owns slots has one.
@@ -204,7 +204,7 @@ func (s *Servers) OnEach(ctx context.Context, key func(tag string) string) (keys
 		without[c.Options().Addr] = true
 		return nil
 	})
-	for n := 0; err == nil && len(without) > 0 && n < mostTags; n++ {
+	for n := 0; err == nil && len(without) > 0 && n < maxTags; n++ {
 		k := key("{" + strconv.Itoa(n) + "}")
 		master, err := cluster.MasterForKey(ctx, k)
 		if err != nil {
