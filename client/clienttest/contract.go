@@ -49,7 +49,7 @@ func Contract(t *testing.T, url string) {
 	}
 }
 
-// newFilter makes a filter for one test.
+// newContractFilter makes a filter for one test.
 func newContractFilter(t *testing.T, c *client.Client, name, kind string) string {
 	t.Helper()
 	if _, created, err := c.CreateFilter(t.Context(), name, client.FilterSpec{Kind: kind}); err != nil || !created {

@@ -40,7 +40,7 @@ func Parse(file, text string) (*yaml.Node, error) {
 	case root.Kind != yaml.MappingNode:
 		return nil, fmt.Errorf("%s:%d: want keys and values", file, root.Line)
 	}
-	budget := limit
+	budget := maxValues
 	if at := odd(root, &budget); budget < 0 {
 		return nil, fmt.Errorf("%s: too large, or an anchor is used within itself", file)
 	} else if at != nil {
@@ -49,8 +49,8 @@ func Parse(file, text string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// most is how many values a file may have; those that anchors repeat count each time.
-const limit = 100_000
+// maxValues is how many values a file may have; those that anchors repeat count each time.
+const maxValues = 100_000
 
 // odd finds a key that is not a text. It stops when the budget is used up.
 func odd(n *yaml.Node, budget *int) *yaml.Node {

@@ -54,7 +54,7 @@ func TestWiden(t *testing.T) {
 	}
 }
 
-// site is a server for all hosts of a crawl, which find it by a resolver of their own.
+// sites starts a server for all hosts of a crawl, which find it by a resolver of their own.
 func sites(t *testing.T, handler http.HandlerFunc) (port string) {
 	t.Helper()
 	server := httptest.NewServer(handler)

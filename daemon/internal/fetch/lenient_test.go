@@ -131,7 +131,7 @@ type spoken struct {
 
 func (s spoken) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 
-// read reads an answer as net/http does.
+// readAnswer reads an answer as net/http does.
 func readAnswer(from io.Reader) (status int, header http.Header, body []byte, err error) {
 	answer, err := http.ReadResponse(bufio.NewReader(from), &http.Request{Method: "GET"})
 	if err != nil {

@@ -42,7 +42,7 @@ func openRESP(cfg configs.Config, encrypted bool, log *slog.Logger) (*respPort, 
 	return &respPort{listeners: listeners, encrypted: encrypted, broken: make(chan error, len(listeners)), log: log}, nil
 }
 
-// handle makes the front, which shares with HTTP what bounds and counts calls.
+// handleRESP makes the front, which shares with HTTP what bounds and counts calls.
 func (d *Server) handleRESP(registry *prometheus.Registry) {
 	p, limits := d.resp, d.cfg.Limits
 	o := resp.Options{

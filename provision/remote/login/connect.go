@@ -74,7 +74,7 @@ func (d *Dialer) via(ctx context.Context, chain []Target) (*Link, error) {
 // maxTries bounds the retries of a dropped connection.
 const maxTries = 6
 
-// connect logs in to the last host of a chain. If the connection to a bastion has
+// Connect logs in to the last host of a chain. If the connection to a bastion has
 // been lost since, it reconnects once.
 func (d *Dialer) Connect(ctx context.Context, chain []Target, how Ways) (*Link, error) {
 	for again := false; ; again = true {

@@ -95,7 +95,7 @@ func isTimeout(err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// isHangUp reports whether the peer, or something in between, ended the connection.
+// IsHangUp reports whether the peer, or something in between, ended the connection.
 func IsHangUp(err error) bool {
 	text := err.Error()
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// link is an open, authenticated connection with keepalives.
+// Link is an open, authenticated connection with keepalives.
 type Link struct {
 	// Reached is how long it took until TCP was connected: about a round trip, however busy the host is; through a bastion
 	// with the bastion's answer, and with the look-up of a name.
@@ -77,7 +77,7 @@ func (l *Link) keepAlive() {
 	}
 }
 
-// alive reports whether the connection is still open.
+// Alive reports whether the connection is still open.
 func (l *Link) Alive() bool {
 	select {
 	case <-l.ended:
@@ -87,7 +87,7 @@ func (l *Link) Alive() bool {
 	}
 }
 
-// start runs f, which ends with the connection at the latest, unless close has already
+// Start runs f, which ends with the connection at the latest, unless close has already
 // been called.
 func (l *Link) Start(f func()) bool {
 	l.mu.Lock()
@@ -104,7 +104,7 @@ func (l *Link) end() {
 	<-l.ended
 }
 
-// close ends it and waits for all that runs for it.
+// Close ends it and waits for all that runs for it.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -113,7 +113,7 @@ func (l *Link) Close() {
 	l.wg.Wait()
 }
 
-// lost is the fault of a connection that died with err.
+// Lost is the fault of a connection that died with err.
 func (l *Link) Lost(err error) *Fault {
 	f := &Fault{Kind: Lost, Target: l.t.String(), Text: "the connection was lost: " + plain(err), Err: err,
 		Hint: "look whether the host is up, and run it again: what is done stays done"}

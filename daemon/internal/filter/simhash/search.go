@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// most is the maximum number of fingerprints that a search collects before it reads their ids.
-const limit = 1 << 10
+// maxHeld is how many fingerprints a search collects before it reads their ids.
+const maxHeld = 1 << 10
 
 // search looks for the documents near a given one, the nearest first. What it collects is
 // bounded: now and then it reads the ids of the nearest fingerprints, and if they are more than
@@ -121,7 +121,7 @@ func (s *search) compare(ref uint32) {
 		return
 	}
 	s.found[d] = append(s.found[d], ref)
-	if s.held++; s.held == limit {
+	if s.held++; s.held == maxHeld {
 		s.read()
 	}
 }

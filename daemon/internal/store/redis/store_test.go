@@ -137,7 +137,7 @@ func opened(t testing.TB, c Config, prepare ...func(*Store)) (*Store, *bitmap.Se
 	return store, made.(*bitmap.Set)
 }
 
-// count of items that a batch calls new.
+// add returns how many items of a batch are new.
 func add(t testing.TB, s *bitmap.Set, from, n int) int {
 	t.Helper()
 	got, err := s.Add(context.Background(), storetest.Keys(s, from, n), make([]bool, n))
