@@ -22,7 +22,7 @@ func (r *run) html() value {
 	return &starlarkstruct.Module{Name: "html", Members: starlark.StringDict{"select": starlark.NewBuiltin("html.select", r.choose)}}
 }
 
-// choose is html.select(source, css) returns the elements of a text, a page or an element that match.
+// choose is html.select(source, css): the elements of a text, a page or an element that match.
 func (r *run) choose(_ thread, b builtin, args tuple, kwargs []tuple) (value, error) {
 	var source value
 	var css string
