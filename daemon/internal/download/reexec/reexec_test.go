@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAgain runs this binary, which ignores our first arguments, with each of them: it must refuse
+// The test runs this binary, which ignores our first arguments, with each of them: it must refuse
 // to run others.
 func TestRecursionIsRefused(t *testing.T) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") { // it is the second process

@@ -33,7 +33,7 @@ func WantEstimate(t testing.TB, got uint64, items, capacity int) {
 	}
 }
 
-// WantAbout is wantEstimate of the first "about 1,000 items" after the prefix.
+// WantAbout is WantEstimate of the first "about 1,000 items" after the prefix.
 func WantAbout(t testing.TB, out, prefix string, items int) {
 	t.Helper()
 	m := regexp.MustCompile(regexp.QuoteMeta(prefix) + `about ([0-9,]+) items`).FindStringSubmatch(out)

@@ -110,7 +110,7 @@ func (e Entry) Encode() (string, error) {
 	return string(text), err
 }
 
-// Decode reads what Encode wrote. AsDamaged recognizes its errors.
+// Decode reads what Encode wrote. [shared.IsDamaged] recognizes its errors.
 func Decode(name, text string) (e Entry, err error) {
 	defer func() {
 		if err != nil {
