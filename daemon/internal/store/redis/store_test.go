@@ -234,6 +234,44 @@ func TestExactlyOnceForTwoDaemons(t *testing.T) {
 	})
 }
 
+// What Redis has lost and no mirror has does not fill the filter any more, however busy it is.
+func TestLostBitsDoNotCount(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := config(server.Addr)
+	c.MirrorBytes = tiny
+	store, set := opened(t, c)
+	waitReady(t, store)
+	add(t, set, 0, 20_000)
+	if got := set.Stats().Items; got < 19_000 {
+		t.Fatalf("about %d items, want 20,000", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan struct{}, 1)
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for keys := storetest.Keys(set, 0, 1000); ctx.Err() == nil; {
+				if _, err := set.Add(ctx, keys, make([]bool, len(keys))); err != nil {
+					select {
+					case failed <- struct{}{}:
+					default:
+					}
+					time.Sleep(between)
+				}
+			}
+		})
+	}
+	server.CLI("flushall")
+	<-failed
+	waitReady(t, store)
+	if got := set.Stats().Items; got > 2000 {
+		t.Errorf("about %d items, where a thousand may be there", got)
+	}
+	cancel()
+	callers.Wait()
+}
+
 // Redis is killed and comes back empty, or with an older file, or is flushed: once the
 // daemons are ready again, each knows what either of them had acknowledged.
 func TestResync(t *testing.T) { resync(t, 1000, 0) }

@@ -275,14 +275,18 @@ func (s *Set) Resync(ctx context.Context) (gone bool, err error) {
 // Reload implements base.Mirrored: for closed layers the mirror decides without asking Redis,
 // so it must have what the others have put back into them, and what they know to be closed must
 // be closed here. It adds no layer before the others have put everything back: that would learn a
-// layer that lacks items.
+// layer that lacks items. An open layer that is not mirrored whole is counted anew, as what was
+// lost does not fill it any more.
 func (s *Set) Reload(ctx context.Context) error {
 	if s.Enter() != nil {
 		return nil // dropped meanwhile
 	}
 	defer s.Use.RUnlock()
 	layers := s.layers()
-	for _, l := range layers[:len(layers)-1] {
+	for i, l := range layers {
+		if i == len(layers)-1 && l.mirror.whole() {
+			break
+		}
 		if err := s.read(ctx, l); err != nil {
 			return err
 		}
