@@ -22,13 +22,13 @@ func (s *Set) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.H
 		return result, err
 	}
 	ctx = context.WithoutCancel(ctx)
+	defer s.mayChange()()
 	s.reserves.Store(true)
 	r := reserving{set: s, id: id, lease: lease, keys: keys, o: orderKeys(keys), fresh: fresh}
 	if err := s.repeat(ctx, len(r.o.keys), "reserved", func(bool) error { return r.once(ctx) }); err != nil {
 		clear(fresh)
 		return result, err
 	}
-	s.changed.Add(1)
 	for i := range keys {
 		if fresh[i] {
 			result.Fresh++

@@ -18,9 +18,11 @@ import (
 type Set struct {
 	store *Store
 	entry
-	gone    atomic.Bool  // dropped, or cleared
-	items   atomic.Int64 // as last counted, and what was added here since
-	changed atomic.Int64 // grows with every change of items
+	gone atomic.Bool // dropped, or cleared
+	// The items are those of the last count, without what was added here until it began, and
+	// what has been added here.
+	counted, own   atomic.Int64
+	begun, ongoing atomic.Int64 // calls that may change the items
 	// reserves is set once there have been reservations; only then do batches look for leases
 	// that have ended.
 	reserves atomic.Bool
@@ -53,6 +55,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, 
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
 	}
+	defer s.mayChange()()
 	if err := s.insert(context.WithoutCancel(ctx), orderKeys(keys), fresh); err != nil {
 		return 0, err
 	}
@@ -61,7 +64,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (n int, 
 			n++
 		}
 	}
-	s.count(n)
+	s.own.Add(int64(n))
 	return n, nil
 }
 
@@ -112,11 +115,12 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 	if err := s.enter(ctx); err != nil || len(keys) == 0 {
 		return 0, err
 	}
+	defer s.mayChange()()
 	n, err := s.remove(context.WithoutCancel(ctx), orderKeys(keys))
 	if err != nil {
 		return 0, err
 	}
-	s.count(-n)
+	s.own.Add(-int64(n))
 	return n, nil
 }
 
@@ -129,46 +133,52 @@ const rowBytes = 64
 
 // Stats implements engine.Set.
 func (s *Set) Stats() engine.Stats {
-	items := uint64(max(0, s.items.Load()))
+	items := uint64(max(0, s.counted.Load()+s.own.Load()))
 	return engine.Stats{Items: items, Bytes: items * rowBytes, Generation: s.generation}
 }
 
-// count notes items that were added or removed here.
-func (s *Set) count(n int) {
-	if n != 0 {
-		s.items.Add(int64(n))
-		s.changed.Add(1)
-	}
+// mayChange tells that a call may change the items, until the function that it returns is called.
+func (s *Set) mayChange() (done func()) {
+	s.begun.Add(1)
+	s.ongoing.Add(1)
+	return func() { s.ongoing.Add(-1) }
 }
 
 // countedExactly is the most rows that are counted; counting more would read gigabytes, so the
 // server's own estimate is used.
 const countedExactly = 1_000_000
 
-// recount finds out how many items there are, including those of other daemons. A count during
-// which this daemon has changed something is not used.
+// recount finds out how many items there are, including those of other daemons. What this daemon
+// changes meanwhile may count twice or not at all, until the next count. So it counts once more
+// in that case; but a daemon that is never idle has to take what it gets.
 func (s *Set) recount(ctx context.Context) error {
-	before := s.changed.Load()
-	var n int64
-	err := s.store.admin.QueryRowContext(ctx, "select coalesce(table_rows, 0) from information_schema.tables where table_schema = database() and table_name = ?", s.table).Scan(&n)
+	for range 2 {
+		begun, idle, own := s.begun.Load(), s.ongoing.Load() == 0, s.own.Load()
+		n, err := s.countRows(ctx)
+		if err != nil {
+			return err
+		}
+		s.counted.Store(n - own)
+		if idle && s.begun.Load() == begun {
+			break
+		}
+	}
+	return nil
+}
+
+func (s *Set) countRows(ctx context.Context) (n int64, err error) {
+	err = s.store.admin.QueryRowContext(ctx, "select coalesce(table_rows, 0) from information_schema.tables where table_schema = database() and table_name = ?", s.table).Scan(&n)
 	if err == nil && n <= countedExactly {
 		err = s.store.admin.QueryRowContext(ctx, "select count(*) from `"+s.table+"`").Scan(&n)
 	}
 	var reservations, held int64
 	if err == nil {
 		err = s.store.admin.QueryRowContext(ctx, "select count(*), coalesce(sum(held), 0) from "+reservationsTable+" where items_table = ?", s.table).Scan(&reservations, &held)
-		n = max(0, n-held)
 	}
 	if reservations > 0 {
 		s.reserves.Store(true)
 	}
-	if err != nil {
-		return err
-	}
-	if s.changed.Load() == before {
-		s.items.Store(n)
-	}
-	return nil
+	return max(0, n-held), err
 }
 
 // tableGone returns the error for a batch that did not find the table: the filter was dropped or

@@ -31,14 +31,14 @@ func (s *Set) settle(ctx context.Context, w settling, keys []bloom.Hash, lost []
 	}
 	ctx = context.WithoutCancel(ctx)
 	s.reserves.Store(true)
+	defer s.mayChange()()
 	what := map[state]string{committed: "committed", released: "released"}[w.to]
 	o := orderKeys(keys)
 	err = s.repeat(ctx, len(keys), what, func(bool) error { return w.once(ctx, keys == nil, o.keys) })
 	if err != nil {
 		return result, err
 	}
-	s.changed.Add(1)
-	s.count(w.added)
+	s.own.Add(int64(w.added))
 	if keys == nil {
 		for _, is := range w.found {
 			if is == w.to {

@@ -186,3 +186,44 @@ func TestTables(t *testing.T) {
 		t.Errorf("an entry that cannot be read: %v", err)
 	}
 }
+
+// A daemon that is never idle counts the items of others, too, and once it is idle it counts exactly.
+func TestBusyDaemonCountsOthersItems(t *testing.T) {
+	t.Parallel()
+	c := config(mysqltest.Start(t))
+	_, mine := opened(t, c)
+	_, theirs := opened(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	var added atomic.Int64
+	for from := range 3 {
+		callers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				keys := storetest.Keys(mine, (from+1)<<20+10*i, 10)
+				n, err := mine.Add(context.Background(), keys, make([]bool, len(keys)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				added.Add(int64(n))
+			}
+		})
+	}
+	await(t, "the first items", func() bool { return added.Load() > 0 })
+	storetest.Add(t, theirs, storetest.Keys(theirs, 0, 5000))
+	before := added.Load()
+	if err := mine.recount(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := int64(mine.Stats().Items); got < before+5000 {
+		t.Errorf("%d items, want %d at least", got, before+5000)
+	}
+	cancel()
+	callers.Wait()
+	await(t, "the exact count", func() bool {
+		if err := mine.recount(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return int64(mine.Stats().Items) == added.Load()+5000
+	})
+}
