@@ -30,7 +30,7 @@ func (s *Store) pollSoon() {
 func (s *Store) poll() {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	counted := time.Now()
+	counted, due := time.Now(), []*Set(nil)
 	said := ""
 	for {
 		select {
@@ -56,11 +56,12 @@ func (s *Store) poll() {
 			}
 		}
 		cancel()
-		if err == nil && time.Since(counted) >= countEvery {
-			for _, set := range s.all() {
-				err = errors.Join(err, set.recount(s.run))
-			}
-			counted = time.Now()
+		if len(due) == 0 && time.Since(counted) >= countEvery {
+			due, counted = s.all(), time.Now()
+		}
+		if err == nil && len(due) > 0 { // one at a time: changes of other daemons do not wait for all
+			err = due[0].recount(s.run)
+			due = due[1:]
 		}
 		if err != nil && s.run.Err() == nil {
 			s.log.Debug("look at mysql", "err", err)
