@@ -107,8 +107,8 @@ func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.
 // one has decided.
 func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string, verdicts []servers.Verdict, first bool) (again []int, err error) {
 	var batch uint64
-	counts := op == "set" && !l.mirror.whole()
-	if counts {
+	counted := op == "set" && !l.mirror.whole()
+	if counted {
 		batch = l.counts.send()
 		defer l.counts.answer()
 	}
@@ -135,7 +135,7 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 				}
 			default:
 				decided = append(decided, keys[index])
-				if v == servers.Fresh && counts {
+				if v == servers.Fresh && counted {
 					stripe, _ := l.header.Place(keys[index])
 					l.counts.add(stripe, turned, batch)
 				}

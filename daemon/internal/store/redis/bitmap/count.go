@@ -18,7 +18,7 @@ import (
 // other daemon sets bits it is exact.
 type counts struct {
 	mu       sync.Mutex
-	of       map[int]*count
+	of       []count // by stripe
 	total    uint64
 	sent     uint64 // batches
 	answered uint64 // of them
@@ -84,14 +84,7 @@ func (c *counts) add(stripe int, n, batch uint64) {
 func (c *counts) change(stripe int, do func(*count)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.of[stripe]
-	if s == nil {
-		if c.of == nil {
-			c.of = map[int]*count{}
-		}
-		s = &count{}
-		c.of[stripe] = s
-	}
+	s := &c.of[stripe]
 	before := s.bits()
 	do(s)
 	c.total += s.bits() - before

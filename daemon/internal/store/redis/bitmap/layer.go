@@ -54,6 +54,7 @@ func newLayer(mirrors *budget.Budget, e registry.Entry, n int) (*layer, error) {
 	l.fullAt = l.header.OnesOf(l.header.Capacity)
 	l.head, l.closedHead = head(openMark, l.header), head(closedMark, l.header)
 	l.open, l.closed = headNumber(l.head), headNumber(l.closedHead)
+	l.counts.of = make([]count, l.header.Stripes())
 	first := firstStripe(e, n)
 	for i := range l.header.Stripes() {
 		key := registry.StripeKey(e, first+i)
