@@ -139,8 +139,8 @@ func (s *Set) Stats() engine.Stats {
 
 // mayChange tells that a call may change the items, until the function that it returns is called.
 func (s *Set) mayChange() (done func()) {
-	s.begun.Add(1)
 	s.ongoing.Add(1)
+	s.begun.Add(1) // after it, as recount reads this first: what it knows to be begun is ongoing, or has ended
 	return func() { s.ongoing.Add(-1) }
 }
 
@@ -149,8 +149,8 @@ func (s *Set) mayChange() (done func()) {
 const countedExactly = 1_000_000
 
 // recount finds out how many items there are, including those of other daemons. What this daemon
-// changes meanwhile may count twice or not at all, until the next count. So it counts once more
-// in that case; but a daemon that is never idle has to take what it gets.
+// changes meanwhile may count twice until the next count. So it counts once more in that case;
+// but a daemon that is never idle has to take what it gets.
 func (s *Set) recount(ctx context.Context) error {
 	for range 2 {
 		begun, idle, own := s.begun.Load(), s.ongoing.Load() == 0, s.own.Load()
