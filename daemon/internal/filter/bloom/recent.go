@@ -84,9 +84,6 @@ func (h Header) firstOf(i int) uint64 {
 	return first
 }
 
-// MinRecent returns the least memory that a Recent of the map h takes, whatever it is given.
-func (h Header) MinRecent() uint64 { return (h.Blocks/setBlocks + 2*recentParts) * setBytes }
-
 func (s *segment) setsFor(bytes uint64) uint64 {
 	if s.blocks == 0 {
 		return 0
