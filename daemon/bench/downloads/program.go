@@ -156,7 +156,7 @@ func (p *program) metrics() (map[string]float64, error) {
 }
 
 // memory returns the present and the peak resident memory of a process, in bytes.
-func memory(pid int) (now, limit float64) {
+func memory(pid int) (now, peak float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
 		var kilobytes float64
@@ -164,16 +164,16 @@ func memory(pid int) (now, limit float64) {
 			now = kilobytes * 1024
 		}
 		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kilobytes); n == 1 {
-			limit = kilobytes * 1024
+			peak = kilobytes * 1024
 		}
 	}
-	return now, limit
+	return now, peak
 }
 
 // watched runs a command to its end, and returns its peak resident memory in bytes. The peak that the
 // system counts for an ended process starts from that of the process that started it, so watched
 // looks every few milliseconds while the command runs.
-func watched(cmd *exec.Cmd) (limit float64, err error) {
+func watched(cmd *exec.Cmd) (peak float64, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
@@ -184,10 +184,10 @@ func watched(cmd *exec.Cmd) (limit float64, err error) {
 	for {
 		select {
 		case err := <-ended:
-			return limit, err
+			return peak, err
 		case <-look.C:
 			_, now := memory(cmd.Process.Pid)
-			limit = max(limit, now)
+			peak = max(peak, now)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (l *Link) Alive() bool {
 	}
 }
 
-// Start runs f, which ends with the connection at the latest, unless close has already
+// Start runs f, which ends with the connection at the latest, unless Close has already
 // been called.
 func (l *Link) Start(f func()) bool {
 	l.mu.Lock()

@@ -131,7 +131,7 @@ func tellTLS(next http.Handler) http.Handler {
 }
 
 // Connections returns how many of those that the settings want (0: no limit) may be open: three
-// quarters of the files that the process may have open at limit.
+// quarters of the files that the process may have open at most.
 func Connections(want int) int {
 	if limit := openFiles() / 4 * 3; limit > 0 && want > limit {
 		return limit

@@ -59,7 +59,7 @@ func checkRun(t *testing.T, body []byte, spans, limit int) {
 				n, end = m, e
 			}
 			if show(m, e, got) != show(n, end, want) {
-				t.Fatalf("%s of %q, %d spans, most %d: %s, want %s", run.name, padded, spans, limit, show(m, e, got), show(n, end, want))
+				t.Fatalf("%s of %q, %d spans, limit %d: %s, want %s", run.name, padded, spans, limit, show(m, e, got), show(n, end, want))
 			}
 		}
 	}
