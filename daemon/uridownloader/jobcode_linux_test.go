@@ -19,7 +19,7 @@ func TestSystemJobCode(t *testing.T) {
 		write(t, p.dir, name+".star", code)
 		p.must("", "job", "add", write(t, p.dir, name+".yaml",
 			"name: "+name+"\nuris: ["+s.URL+"/page/0]\ncode: "+name+".star\n"+
-				"setting: {download_engine: script, delay: 10ms, max_download_times: 1}\n"))
+				"setting: {download_engine: script, delay: 10ms, max_download_times: 1, timeout: 5m}\n"))
 	}
 	hostile := map[string]string{
 		"memory": "def download(task):\n    x = [1]\n    while True:\n        x = x + x\n",
