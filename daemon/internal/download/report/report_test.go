@@ -142,11 +142,7 @@ func TestWebhook(t *testing.T) {
 	}
 	r.reported(reporter, 2)
 	reporter.Ended(r.job, 1, 1) // from a dispatcher that has read the job before it was marked
-	reporter.mu.Lock()
-	if len(reporter.tries) != 0 {
-		t.Error("what is marked is to be reported again")
-	}
-	reporter.mu.Unlock()
+	r.reported(reporter, 2)
 	reporter.Ended(r.job, 2, 1) // and after one more task
 	r.reported(reporter, 3)
 	<-h.calls
@@ -341,5 +337,74 @@ func TestMailFaults(t *testing.T) {
 		if err := c.m.send(t.Context(), c.to, Report{Job: "news"}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", what, err, c.says)
 		}
+	}
+}
+
+// TestRetriedTasksAreReported: when tasks were tried again, their end is reported, although there are as many as before.
+func TestRetriedTasksAreReported(t *testing.T) {
+	t.Parallel()
+	r, h := newRig(t), newHook(t)
+	reporter := r.run(Options{Webhook: &Webhook{URL: h.URL}})
+	reporter.Ended(r.job, 1, 1)
+	<-h.calls
+	r.reported(reporter, 2)
+	reporter.Ended(r.job, 1, 1) // by a dispatcher that has read the job before it was marked
+	r.reported(reporter, 2)
+	r.need(r.retry())
+	r.finish()
+	job, err := r.store.Job(t.Context(), "news")
+	r.need(err)
+	reporter.Ended(job, 2, 0)
+	select {
+	case call := <-h.calls:
+		if !strings.Contains(call, `"done":2`) {
+			t.Errorf("reported %s", call)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the end of the tasks that were tried again is not reported")
+	}
+	r.reported(reporter, 2)
+	if len(h.calls) > 0 {
+		t.Errorf("reported twice: %s", <-h.calls)
+	}
+}
+
+// TestRetryDuringAReport: the end of tasks that are tried again while a report is sent does not count as reported.
+func TestRetryDuringAReport(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if err := r.retry(); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(hook.Close)
+	reporter := r.run(Options{Webhook: &Webhook{URL: hook.URL}})
+	reporter.Ended(r.job, 1, 1)
+	r.reported(reporter, 0)
+}
+
+// retry has the tasks that have failed wait again.
+func (r *rig) retry() error {
+	var ids []string
+	err := r.store.ListTasks(r.Context(), download.Query{Job: r.job.ID, State: download.Failed}, func(task download.Task) error {
+		ids = append(ids, task.ID)
+		return nil
+	})
+	if err == nil {
+		_, err = r.store.Retry(r.Context(), r.job.ID, ids)
+	}
+	return err
+}
+
+// finish finishes all tasks that wait.
+func (r *rig) finish() {
+	r.Helper()
+	_, err := r.store.HandOut(r.Context(), r.job.ID, 2, 0, time.Hour)
+	r.need(err)
+	leases, err := r.store.Lease(r.Context(), download.Want{Owner: "w", Max: 2, For: time.Hour, Shards: []int{0}, Lanes: download.Lanes()})
+	r.need(err)
+	for _, l := range leases {
+		r.need(r.store.Finish(r.Context(), l, download.Result{URI: l.Task.URI, Status: 200}, download.Attempt{Status: 200}))
 	}
 }

@@ -29,6 +29,8 @@ const (
 // Store is what a Reporter needs of a [download.Store].
 type Store interface {
 	Now(ctx context.Context) (time.Time, error)
+	JobVersion(ctx context.Context, id int64, version int) (download.Job, error)
+	Counts(ctx context.Context, job int64) (map[download.State]int, error)
 	ListTasks(ctx context.Context, q download.Query, each func(download.Task) error) error
 	MarkReported(ctx context.Context, job int64, tasks int) error
 }
@@ -49,9 +51,8 @@ type Reporter struct {
 	ended chan ended
 	sent  *prometheus.CounterVec
 
-	mu     sync.Mutex
-	tries  map[int64]*try // of jobs that wait for their report, or whose last one failed
-	marked map[int64]int  // by job, the number of tasks in its last report that was marked
+	mu    sync.Mutex
+	tries map[int64]*try // of jobs that wait for their report, or whose last one failed
 }
 
 type ended struct {
@@ -76,7 +77,7 @@ func New(opt Options) *Reporter {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	r := &Reporter{opt: opt, ended: make(chan ended, queued), tries: map[int64]*try{}, marked: map[int64]int{}}
+	r := &Reporter{opt: opt, ended: make(chan ended, queued), tries: map[int64]*try{}}
 	r.sent = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "reports_total", Help: "Reports of jobs whose tasks have ended, by result: sent, or error (it is sent again)."}, []string{"result"})
 	for _, result := range []string{"sent", "error"} {
 		r.sent.WithLabelValues(result)
@@ -93,9 +94,6 @@ func New(opt Options) *Reporter {
 func (r *Reporter) Ended(job download.Job, done, failed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if tasks, ok := r.marked[job.ID]; ok && tasks == done+failed {
-		return
-	}
 	t := r.tries[job.ID]
 	if t == nil || !t.underway && t.tasks != done+failed {
 		t = &try{tasks: done + failed, sent: map[string]bool{}}
@@ -155,15 +153,17 @@ func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
 	}
 }
 
-// mark records that the end of so many tasks was reported.
+// mark records that the end of so many tasks was reported, unless some were tried again meanwhile: then their end is
+// to be reported, too.
 func (r *Reporter) mark(ctx context.Context, job int64, tasks int) error {
 	if err := r.opt.Store.MarkReported(ctx, job, tasks); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.marked[job] = tasks
-	return nil
+	counts, err := r.opt.Store.Counts(ctx, job)
+	if err == nil && counts[download.Waiting]+counts[download.Ready]+counts[download.Running] > 0 {
+		err = r.opt.Store.MarkReported(ctx, job, 0)
+	}
+	return err
 }
 
 // note ends a try, and returns how many times the report on so many tasks has failed: 0 if it need
@@ -194,6 +194,10 @@ func (r *Reporter) report(ctx context.Context, e ended) error {
 	r.mu.Lock()
 	sent := r.tries[e.job.ID].sent // only Run uses it while the report is being sent
 	r.mu.Unlock()
+	// The dispatcher may have read the job before its last report was marked.
+	if now, err := r.opt.Store.JobVersion(ctx, e.job.ID, e.job.Version); err != nil || now.Reported == e.done+e.failed {
+		return err
+	}
 	var to []string
 	if r.opt.Webhook != nil {
 		to = append(to, "")
