@@ -24,6 +24,9 @@ const (
 	maxBytes   = 16 << 10
 	// maxCookie is the longest cookie, with its name; longer ones are dropped.
 	maxCookie = 4 << 10
+	// maxAge is the longest Max-Age in seconds, as in browsers. As a time.Duration a longer one may be negative,
+	// so that the jar would take the cookie for expired.
+	maxAge = 400 * 24 * 60 * 60
 )
 
 // Store keeps cookies. It is safe for concurrent use.
@@ -139,6 +142,8 @@ func (s *site) set(u *url.URL, cookies []*http.Cookie) {
 		}
 		s.names[name] = true
 		s.bytes += size
-		s.jar.SetCookies(u, []*http.Cookie{c})
+		own := *c
+		own.MaxAge = min(c.MaxAge, maxAge)
+		s.jar.SetCookies(u, []*http.Cookie{&own})
 	}
 }

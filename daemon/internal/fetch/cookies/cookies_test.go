@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -111,5 +112,29 @@ func TestCookiesOfManyAtOnce(t *testing.T) {
 	all.Wait()
 	if s.recent.Len() != 5 {
 		t.Errorf("%d sites", s.recent.Len())
+	}
+}
+
+// A cookie whose Max-Age is longer than a time.Duration is kept, and saved.
+func TestLongMaxAge(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cookies")
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const site = "http://www.example.com/"
+	f.SetCookies(at(t, site), []*http.Cookie{{Name: "session", Value: "1", Path: "/", MaxAge: 9_999_999_999}})
+	if got := sent(t, f, site); got != "session=1" {
+		t.Errorf("sent %q", got)
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := sent(t, f, site); got != "session=1" {
+		t.Errorf("after a restart it sends %q", got)
 	}
 }

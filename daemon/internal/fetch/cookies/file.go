@@ -123,7 +123,7 @@ func (f *File) SetCookies(u *url.URL, set []*http.Cookie) {
 			s.Path = defaultPath(u.Path)
 		}
 		if c.MaxAge > 0 {
-			s.Expires = f.now().Add(time.Duration(c.MaxAge) * time.Second)
+			s.Expires = f.now().Add(time.Duration(min(c.MaxAge, maxAge)) * time.Second)
 		}
 		host := s.Domain
 		if host == "" {
