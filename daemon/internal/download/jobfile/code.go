@@ -204,9 +204,10 @@ const nodeBytes = 250
 // part of their own. Callers compare it with what there is before they call Parse.
 func Cost(data []byte) (bytesNeeded int64, parts int) {
 	parts = 20
-	for _, ends := range []string{",", "\n", "[", "{"} {
+	for _, ends := range []string{",", "[", "{", "\n", "\r", "\u0085", "\u2028", "\u2029"} { // the last five end lines
 		parts += bytes.Count(data, []byte(ends))
 	}
+	parts -= bytes.Count(data, []byte("\r\n")) // one end
 	blank := func(at int) bool { return at < len(data) && (data[at] == ' ' || data[at] == '\t') }
 	for at, b := range data {
 		if (b == '-' || b == '?') && at > 0 && blank(at-1) && blank(at+1) { // a list in a list, in one line

@@ -17,7 +17,9 @@ func TestCostIsNotExceeded(t *testing.T) {
 	for name, text := range map[string]string{
 		"lines": fill("name: a\nuris:\n", "- a\n", ""), "empty items": fill("uris:\n", "-\n", ""), "nested": fill("uris:\n", "- - a\n", ""), "nested deeper": fill("uris:\n", "- -  - - - - - -  - - a\n", ""), "keys": fill("uris:\n", "- ? - a\n", ""), "URIs": fill("name: a\nuris:\n", "- http://h/1\n", ""),
 		"flow": fill("uris: [", "a,", "]"), "JSON": fill(`{"uris":[`, `"",`, `""]}`), "lists": fill("uris: [", "[],", "]"), "maps": fill("uris: [", "{},", "]"), "pairs": fill("uris: {", "{a}: b,", "}"),
-		"one text": fill("name: ", "a", ""), "comments": fill("name: a\n", "#\n", ""), "folded": fill("name: >\n", " a\n", ""), "quoted": fill(`name: "`, `\n`, `"`),
+		"one text": fill("name: ", "a", ""), "comments": fill("name: a\n", "#\n", ""), "folded": fill("name: >\n", " a\n", ""),
+		"carriage returns": fill("uris:\n", "- a\r", ""), "empty items with carriage returns": fill("uris:\n", "-\r", ""), "next lines": fill("uris:\n", "- a\u0085", ""), "line separators": fill("uris:\n", "- a\u2028", ""),
+		"paragraph separators": fill("uris:\n", "- a\u2029", ""), "quoted": fill(`name: "`, `\n`, `"`),
 	} {
 		var before, after runtime.MemStats
 		runtime.GC()
