@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -106,14 +107,18 @@ type End struct {
 
 // Write writes a message. It is for one goroutine at a time.
 func Write(w io.Writer, message any) error {
-	text, err := json.Marshal(message)
-	if err != nil {
+	text := bytes.NewBuffer(make([]byte, 4, 512)) // the length comes first
+	enc := json.NewEncoder(text)
+	enc.SetEscapeHTML(false) // records and texts that are within their bounds would not be, with six bytes for each <
+	if err := enc.Encode(message); err != nil {
 		return err
 	}
-	if len(text) > MaxMessage {
-		return fmt.Errorf("message of %d bytes: want %d at most", len(text), MaxMessage)
+	n := text.Len() - 4
+	if n > MaxMessage {
+		return fmt.Errorf("message of %d bytes: want %d at most", n, MaxMessage)
 	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text))), text...))
+	binary.BigEndian.PutUint32(text.Bytes(), uint32(n))
+	_, err := w.Write(text.Bytes())
 	return err
 }
 
