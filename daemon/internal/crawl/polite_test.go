@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Requests to a host are a delay apart, including robots.txt, redirects and failures, however many threads run.
@@ -80,6 +82,72 @@ func TestRetries(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, FailedFile))
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"reason":"http_502","status":502`) || !strings.Contains(string(text), `"attempts":2`) {
 		t.Errorf("failed: %s, %v", text, err)
+	}
+}
+
+// A redirect to another origin of the host: also its robots.txt waits for the host's turn.
+func TestRobotsOfRedirectWaits(t *testing.T) {
+	t.Parallel()
+	const delay = 300 * time.Millisecond
+	var mu sync.Mutex
+	var times []time.Time
+	serve := func(lead func(w http.ResponseWriter, r *http.Request)) string {
+		return sites(t, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			times = append(times, time.Now())
+			mu.Unlock()
+			if r.URL.Path == "/robots.txt" {
+				http.NotFound(w, r)
+				return
+			}
+			lead(w, r)
+		})
+	}
+	to := serve(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("a page")) })
+	from := serve(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1:"+to+"/", http.StatusFound)
+	})
+	s := setting("http://127.0.0.1:"+from+"/", 1, 1)
+	s.Scope, s.Delay = "all", delay
+	if p := run(t, t.TempDir(), s); p.Stored != 1 || len(times) != 4 {
+		t.Fatalf("%d requests, %+v", len(times), p)
+	}
+	for i := 1; i < len(times); i++ {
+		if gap := times[i].Sub(times[i-1]); gap < delay*3/4 {
+			t.Errorf("request %d came %s after the one before, want %s", i, gap, delay)
+		}
+	}
+}
+
+// A pause that is asked for behind a redirect is one of the host that asks.
+func TestRetryAfterOfRedirect(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string]time.Time{}
+	port := sites(t, func(w http.ResponseWriter, r *http.Request) {
+		host, port, _ := strings.Cut(r.Host, ":")
+		mu.Lock()
+		asked[host+r.URL.Path] = time.Now()
+		mu.Unlock()
+		switch host + r.URL.Path {
+		case "a.example/":
+			_, _ = w.Write([]byte("<!doctype html><a href=/lead>x</a><a href=/other>x</a><a href=http://b.example:" + port + "/page>x</a>"))
+		case "a.example/lead":
+			http.Redirect(w, r, "http://b.example:"+port+"/busy", http.StatusFound)
+		case "b.example/busy":
+			w.Header().Set("Retry-After", "3")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+	s := setting("http://a.example:"+port+"/", 10, 1)
+	s.Scope, s.Robots = "all", false
+	runWith(t, t.TempDir(), s, Options{Fetch: fetch.Options{Resolver: testserver.Names(t, map[string][]string{"a.example.": {"127.0.0.1"}, "b.example.": {"127.0.0.1"}})}})
+	busy := asked["b.example/busy"]
+	if gap := asked["b.example/page"].Sub(busy); gap < 3*time.Second {
+		t.Errorf("the host that asked for a pause of 3s was called %s later", gap)
+	}
+	if gap := asked["a.example/other"].Sub(busy); gap > 3*time.Second || gap < 0 {
+		t.Errorf("the other host was called %s later", gap)
 	}
 }
 

@@ -112,10 +112,10 @@ func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Resul
 		err = errSeen
 	}
 	if err == nil {
-		err = c.allowed(ctx, next)
+		err = c.turn(ctx, to) // also of its robots.txt
 	}
 	if err == nil {
-		err = c.turn(ctx, to)
+		err = c.allowed(ctx, next)
 	}
 	return err
 }
@@ -168,8 +168,9 @@ func (c *Crawl) refused(l *frontier.Lease, answer *fetch.Response) frontier.Resu
 	f := &frontier.Failure{Reason: fmt.Sprintf("http_%d", answer.Status), Text: fmt.Sprintf("%s: the host answered with status %d", answer.URI, answer.Status), Permanent: true, Data: answer.Status}
 	if wrong := answer.Failure(); wrong != nil {
 		f.Permanent, f.After = wrong.Permanent, c.pause(l, wrong.After)
-		if answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable {
-			c.frontier.Hold(l.Host, f.After)
+		at, err := uri.Parse(answer.URI) // perhaps of a host to which a redirect has led
+		if err == nil && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable) {
+			c.frontier.Hold(at.Host, f.After)
 		}
 	}
 	return frontier.Result{Failure: f}
