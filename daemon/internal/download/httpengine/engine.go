@@ -137,13 +137,14 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 		URI: r.URI, Method: r.Method, Body: r.Body, Header: header, Jar: r.Jar, Proxies: list,
 		Connect: s.Timeout, Read: s.Timeout, Whole: s.Timeout, BodyLimit: r.BodyLimit, RedirectLimit: redirects,
 		Before: func(ctx context.Context, uri string) error {
-			if err := e.allowed(ctx, w, uri); err != nil {
-				if f := (*worker.Failure)(nil); errors.As(err, &f) {
-					f.Early = false // the host that redirected was called
-				}
+			if err := w.Turn(ctx, uri); err != nil { // also of its robots.txt
 				return err
 			}
-			return w.Turn(ctx, uri)
+			err := e.allowed(ctx, w, uri)
+			if f := (*worker.Failure)(nil); errors.As(err, &f) {
+				f.Early = false // the host that redirected was called
+			}
+			return err
 		},
 		Again: w.Turn,
 	})
@@ -238,6 +239,9 @@ func FailureOf(err error, status int) *worker.Failure {
 	if errors.As(err, &wrong) {
 		f.Reason = string(wrong.Reason) + ": " + wrong.Error()
 		f.Permanent, f.After = wrong.Permanent, wrong.After
+		if status != 0 {
+			f.Host = download.HostOf(wrong.URI)
+		}
 	}
 	f.Crowded = status == http.StatusTooManyRequests || status >= 500
 	return f

@@ -196,6 +196,30 @@ func TestRobots(t *testing.T) {
 	}
 }
 
+// The robots.txt of an origin to which a redirect leads is requested in its host's turn, and so is the page.
+func TestRobotsOfRedirect(t *testing.T) {
+	var other, r *rig
+	serve := func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case q.URL.Path == "/robots.txt":
+			http.NotFound(w, q)
+		case q.URL.Path == "/lead":
+			http.Redirect(w, q, other.URL+"/page", http.StatusFound)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wants = append(r.wants, fmt.Sprint(q.URL.Path, " ", r.turns))
+	}
+	r, other = newRig(t, serve), newRig(t, serve)
+	if _, _, failure := r.download(t, r.URL+"/lead"); failure != nil {
+		t.Fatal(failure)
+	}
+	r.wants = slices.DeleteFunc(r.wants, func(text string) bool { return strings.HasPrefix(text, "http") }) // of Work.Wants
+	if want := []string{"/robots.txt 0", "/lead 1", "/robots.txt 2", "/page 3"}; !slices.Equal(r.wants, want) {
+		t.Errorf("requests after so many turns: %q, want %q", r.wants, want)
+	}
+}
+
 // The server closes the connection on which robots.txt was requested, and has asked for a long pause. The request is
 // not repeated, the task is given back until the pause ends, and nothing is remembered against the host.
 func TestRobotsWithoutATurn(t *testing.T) {
@@ -237,17 +261,20 @@ func TestFailures(t *testing.T) {
 			_, _ = w.Write(make([]byte, 2<<20))
 		case "/away":
 			http.Redirect(w, q, "http://169.254.169.254/latest", http.StatusFound)
+		case "/lead":
+			http.Redirect(w, q, "http://"+strings.Replace(q.Host, "127.0.0.1", "localhost", 1)+"/429", http.StatusFound)
 		}
 	})
 	for path, want := range map[string]worker.Failure{
-		"/429":   {Reason: "status: ", Status: 429, Crowded: true, After: 7 * time.Second},
-		"/500":   {Reason: "status: ", Status: 500, Crowded: true},
-		"/404":   {Reason: "status: ", Status: 404, Permanent: true},
+		"/429":   {Reason: "status: ", Status: 429, Crowded: true, After: 7 * time.Second, Host: "127.0.0.1"},
+		"/500":   {Reason: "status: ", Status: 500, Crowded: true, Host: "127.0.0.1"},
+		"/404":   {Reason: "status: ", Status: 404, Permanent: true, Host: "127.0.0.1"},
+		"/lead":  {Reason: "status: ", Status: 429, Crowded: true, After: 7 * time.Second, Host: "localhost"},
 		"/large": {Reason: "too_large: ", Permanent: true},
 		"/away":  {Reason: "refused_address: ", Permanent: true},
 	} {
 		_, _, got := r.download(t, r.URL+path, func(s *download.Setting) { s.Robots = false })
-		if got == nil || !strings.HasPrefix(got.Reason, want.Reason) || got.Status != want.Status || got.Permanent != want.Permanent || got.Crowded != want.Crowded || got.After != want.After {
+		if got == nil || !strings.HasPrefix(got.Reason, want.Reason) || got.Status != want.Status || got.Permanent != want.Permanent || got.Crowded != want.Crowded || got.After != want.After || got.Host != want.Host {
 			t.Errorf("%s: %+v, want %+v", path, got, want)
 		}
 	}

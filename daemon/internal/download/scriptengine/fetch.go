@@ -62,9 +62,7 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 		a.crowded = a.crowded || own
 	}
 	if wrong := answer.Failure(); wrong != nil && !q.Any {
-		failure := httpengine.FailureOf(wrong, answer.Status)
-		failure.Crowded = failure.Crowded && own
-		return failure
+		return httpengine.FailureOf(wrong, answer.Status)
 	}
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {

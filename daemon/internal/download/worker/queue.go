@@ -67,6 +67,7 @@ type pace struct {
 type signal struct {
 	good, crowded bool
 	after         time.Duration // the pause that the host has asked for
+	host          string        // another host, which crowded and after are about; "": that of the task
 }
 
 func newQueue() *queue {
@@ -177,19 +178,24 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	h.running--
 	t.pace.running--
 	t.pace.took = now.Sub(t.began)
+	of := h
+	if s.host != "" {
+		of = q.host(s.host, -1, time.Time{})
+	}
 	switch {
 	case s.crowded:
-		h.slow = min(max(2*h.slow, minSlow), maxSlow)
+		of.slow = min(max(2*of.slow, minSlow), maxSlow)
 	case s.good:
 		if h.slow /= 2; h.slow < minSlow {
 			h.slow = 0
 		}
 	}
-	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(h.notBefore) {
-		h.notBefore = until
+	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(of.notBefore) {
+		of.notBefore = until
 	}
 	q.place(h)
 	q.placeAll(t.pace)
+	q.placeAll(of.pace)
 }
 
 // turn is from when on a request may be sent to a host, and what was noted before.
@@ -502,7 +508,7 @@ func (s *turns) met(uri, remote string) {
 func (s *turns) end(page Page, failure *Failure) {
 	is := signal{good: failure == nil && !page.Crowded, crowded: page.Crowded}
 	if failure != nil && !failure.Early {
-		if is.crowded = failure.Crowded; failure.Status != 0 {
+		if is.crowded, is.host = failure.Crowded, failure.Host; failure.Status != 0 {
 			is.after = failure.After
 		}
 	}

@@ -190,3 +190,25 @@ func TestQueueAfterRedirect(t *testing.T) {
 		t.Errorf("it begins %v after the shard was gained, want 10s", at.Sub(since))
 	}
 }
+
+// TestQueueSignalOfAnotherHost: what the host at the end of a redirect asks for counts for that host, not for the task's.
+func TestQueueSignalOfAnotherHost(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	first, second, other := &task{host: "a"}, &task{host: "a"}, &task{host: "b"}
+	q.add(first, now.Add(-time.Hour))
+	if got, _ := q.next(now); got != first {
+		t.Fatal("the task does not begin")
+	}
+	q.reserve("b", 0, now)
+	q.ended(first, signal{crowded: true, after: time.Minute, host: "b"}, now)
+	q.add(other, now.Add(-time.Hour))
+	q.add(second, now.Add(-time.Hour))
+	if got, _ := q.next(now); got != second {
+		t.Errorf("began %+v, want the task of the host that only redirects", got)
+	}
+	if got, at := q.next(now); got != nil || !at.Equal(now.Add(time.Minute)) {
+		t.Errorf("the other host may be called %s later, want 1m", at.Sub(now))
+	}
+}
