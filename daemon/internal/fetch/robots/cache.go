@@ -138,12 +138,27 @@ func (c *Cache) remove(at *list.Element) {
 	}
 }
 
-// fill fetches. If it is canceled or withheld, the entry gets no expiry and is not kept.
+// fill fetches. If it is canceled or withheld, or panics, the entry gets no expiry and is not kept.
 func (c *Cache) fill(ctx context.Context, e *entry, fetch Fetch) {
-	answer, err := fetch(ctx, e.origin)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer close(e.done)
+	var answer Answer
+	var err error
+	fetched := false
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		defer close(e.done)
+		if !fetched { // the others ask again
+			c.remove(c.entries[e.origin])
+			return
+		}
+		c.keep(ctx, e, answer, err)
+	}()
+	answer, err = fetch(ctx, e.origin)
+	fetched = true
+}
+
+// keep notes what a fetch has found; c.mu is held.
+func (c *Cache) keep(ctx context.Context, e *entry, answer Answer, err error) {
 	now := c.now()
 	withheld := (*Withheld)(nil)
 	switch {

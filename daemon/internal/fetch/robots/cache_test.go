@@ -154,3 +154,18 @@ func TestCacheWithheld(t *testing.T) {
 		}
 	})
 }
+
+// A fetch that panics holds up nobody who asks for the same origin.
+func TestCacheAfterAPanic(t *testing.T) {
+	c := NewCache("ours", 1<<20, nil)
+	func() {
+		defer func() { _ = recover() }() // as the worker does
+		_, _ = c.Ask(t.Context(), "http://a.example", "/", func(context.Context, string) (Answer, error) { panic("a decoder") })
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := c.Ask(ctx, "http://a.example", "/", func(context.Context, string) (Answer, error) { return Answer{Status: 404}, nil })
+	if err != nil || !got.Allowed {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
