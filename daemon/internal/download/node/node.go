@@ -280,7 +280,7 @@ func (p parsing) Download(ctx context.Context, w worker.Work) (worker.Page, erro
 		if page.Body != nil {
 			err = errors.Join(err, page.Body.Close())
 		}
-		return worker.Page{}, &worker.Failure{Reason: "parse: " + err.Error()}
+		return worker.Page{}, notAdded("parse", err)
 	}
 	p.added()
 	return page, nil

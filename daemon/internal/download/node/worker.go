@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs/address"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -16,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/httpengine"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/intake"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/scriptengine"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/seen"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
@@ -60,7 +63,10 @@ func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpeng
 	o.Follow = func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error {
 		_, err := added.AddThrough(ctx, j, filters, tasks)
 		wake()
-		return err
+		if err != nil {
+			return notAdded("follow", err)
+		}
+		return nil
 	}
 	e := scriptengine.New(o)
 	if err := e.Probe(ctx); err != nil && ctx.Err() == nil {
@@ -71,6 +77,21 @@ func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpeng
 		}
 	}
 	return e
+}
+
+// filterAway is the pause before a task is downloaded again if what it leads to could not be made tasks of at that time.
+const filterAway = 5 * time.Minute
+
+// notAdded is the failure of an attempt whose run of parse, or whose links, could not be made tasks. That the filter or
+// the store cannot be had at present says nothing about the attempt, which does not count then.
+func notAdded(word string, err error) *worker.Failure {
+	f := worker.Failed(word, "%v", err)
+	var answer *client.Error
+	known := errors.As(err, &answer) && answer.Status < 500 || errors.As(err, new(*seen.UnknownError))
+	if errors.As(err, new(*intake.FilterError)) && !known || errors.Is(err, download.ErrUnavailable) {
+		f.Early, f.After = true, filterAway
+	}
+	return f
 }
 
 // newBrowserEngine makes the engine that downloads with browsers. It refuses to if the machine has

@@ -25,7 +25,7 @@ type Options struct {
 	HTTP   *httpengine.Engine
 	Stored Stored // has the pages that are to be parsed
 	// Follow makes tasks of URIs that the code of a job has found, through these filters ("" is
-	// none). It may be called again with the same URIs.
+	// none). It may be called again with the same URIs. Its error is that of the attempt.
 	Follow func(ctx context.Context, j download.Job, filters []string, tasks []download.NewTask) error
 	// Program is run with child.Args, so its Main must be child.Main. "": this very program.
 	Program   string

@@ -170,8 +170,5 @@ func (a *attempt) followed(ctx context.Context) error {
 	if len(a.links) == 0 {
 		return nil
 	}
-	if err := a.e.o.Follow(ctx, a.w.Job, a.filters, a.links); err != nil {
-		return worker.Failed("follow", "%v", err)
-	}
-	return nil
+	return a.e.o.Follow(ctx, a.w.Job, a.filters, a.links)
 }

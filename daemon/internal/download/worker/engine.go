@@ -78,8 +78,8 @@ type Failure struct {
 	// asked for it in an answer, as Status shows, no other task of the host begins before.
 	After time.Duration
 	Host  string // that Crowded and After are about, such as one to which a redirect has led; "": that of the task
-	// Early says that something the attempt needs does not exist yet: the task is given back until
-	// After, and the attempt does not count.
+	// Early says that something the attempt needs does not exist yet, or cannot be had at present: the task is
+	// given back until After, and the attempt does not count.
 	Early bool
 }
 
