@@ -2,10 +2,12 @@ package crawl
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/form/board"
@@ -55,6 +57,32 @@ func TestLogin(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "pages", all[0].File))
 	if err != nil || !strings.Contains(string(text), "欢迎，"+board.User) {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestLoginAndRedirect: a link that leads to the end of the session by a redirect does not end it either.
+func TestLoginAndRedirect(t *testing.T) {
+	t.Parallel()
+	var ended atomic.Bool
+	port := sites(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			_, _ = w.Write([]byte("<!doctype html>welcome <a href=/leave>x</a>"))
+		case "/leave":
+			http.Redirect(w, r, "/logout", http.StatusFound)
+		case "/logout":
+			ended.Store(true)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	s := setting("http://127.0.0.1:"+port+"/", 10, 1)
+	s.Login = filepath.Join(t.TempDir(), "login.yaml")
+	if err := os.WriteFile(s.Login, []byte("page: "+s.Seeds[0]+"\ncheck: {text: welcome}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := run(t, t.TempDir(), s); p.Stored != 1 || p.Skipped["session"] != 1 || ended.Load() {
+		t.Errorf("the session was ended: %t, %+v", ended.Load(), p)
 	}
 }
 

@@ -34,6 +34,7 @@ var (
 	errSeen  = errors.New("the redirect leads to a URI that has been seen")
 	errScope = errors.New("the redirect leads out of the scope")
 	errTrap  = errors.New("the redirect leads to a URI that is beyond the bounds")
+	errEnds  = errors.New("the redirect leads to a URI that would end the session")
 )
 
 // errForbidden is for a URI that robots.txt forbids.
@@ -73,10 +74,13 @@ func (c *Crawl) fetchPage(ctx context.Context, l *frontier.Lease) (frontier.Resu
 	})
 	c.speed.took(l.Host, time.Since(began))
 	switch {
-	case errors.Is(err, errSeen), errors.Is(err, errScope), errors.Is(err, errTrap):
+	case errors.Is(err, errSeen), errors.Is(err, errScope), errors.Is(err, errTrap), errors.Is(err, errEnds):
 		to := r.Redirects[len(r.Redirects)-1].URI
 		c.log.Info("not followed", "uri", l.URI, "to", to, "why", err)
-		if !errors.Is(err, errSeen) {
+		switch {
+		case errors.Is(err, errEnds):
+			r.Skipped = map[string]int64{"session": 1}
+		case !errors.Is(err, errSeen):
 			r.Skipped = map[string]int64{"redirect": 1}
 		}
 		if errors.Is(err, errScope) && seed(l) {
@@ -106,6 +110,8 @@ func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Resul
 		return errScope
 	case c.Setting.trap(next) != "":
 		return errTrap
+	case c.session != nil && c.session.Avoided(next):
+		return errEnds
 	}
 	ok, err := c.frontier.Claim(ctx, l, next.String(), next.Host)
 	if err == nil && !ok {
