@@ -179,6 +179,9 @@ func (b *bodies) sweep(ctx context.Context, use func(ctx context.Context, file s
 	}
 	for file := range leftover {
 		if err := look(file); err != nil {
+			for file := range leftover { // some twice: that is harmless
+				b.suspect(file)
+			}
 			return err
 		}
 	}

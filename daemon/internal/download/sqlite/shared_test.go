@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -112,6 +113,27 @@ func TestSweepLeavesBodiesUnderWay(t *testing.T) {
 		if there, err := exists(path); err != nil || there != want {
 			t.Errorf("after sweep %d: the file is there: %t, %v, want %t", i+1, there, err, want)
 		}
+	}
+}
+
+// A sweep that is interrupted leaves what it has not looked at to the next one.
+func TestInterruptedSweepOfBodies(t *testing.T) {
+	t.Parallel()
+	b := &bodies{dir: t.TempDir(), swept: true}
+	for _, file := range []string{"ab/ab01-1-x", "ab/ab02-1-x", "ab/ab03-1-x"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(b.path(file)), 0o700), os.WriteFile(b.path(file), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		b.suspect(file)
+	}
+	stop := errors.New("stop")
+	for _, answer := range []error{stop, nil} {
+		if err := b.sweep(t.Context(), func(context.Context, string) (named, leased bool, err error) { return false, false, answer }); !errors.Is(err, answer) {
+			t.Errorf("got %v, want %v", err, answer)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(b.dir, "ab")); err != nil || len(left) > 0 {
+		t.Errorf("%d files are left, %v", len(left), err)
 	}
 }
 
