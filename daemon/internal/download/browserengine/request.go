@@ -20,7 +20,7 @@ import (
 // for images, videos, fonts, event streams, and those that serve only others, are not sent.
 var wanted = []string{"Document", "Stylesheet", "Script", "XHR", "Fetch", "Preflight", "Other"}
 
-// maxPost is the longest body of a request, in bytes.
+// maxPost is the longest body of a request, in bytes; those of all requests of a page may have MaxLoaded.
 const maxPost = 1 << 20
 
 // request handles a waiting request. The reading goroutine calls it.
@@ -33,6 +33,7 @@ func (v *visit) request(session string, p *paused, main bool) {
 		v.requests.Add(1)
 		v.running++
 	}
+	v.boundPost(p)
 	if main {
 		v.documents++
 	}
@@ -62,6 +63,19 @@ func (v *visit) request(session string, p *paused, main bool) {
 		}
 		v.refuse(session, p, reasonOf(err))
 	}()
+}
+
+// boundPost drops a body beyond the bounds, so that no request is held with it until its turn; requestOf refuses what has
+// none. v.mu is held.
+func (v *visit) boundPost(p *paused) {
+	var n int64
+	for _, part := range p.Request.Post {
+		n += int64(len(part.Bytes))
+	}
+	if v.posted += n; n > maxPost || v.posted > MaxLoaded {
+		v.posted -= n
+		p.Request.HasPost, p.Request.Post = true, nil
+	}
 }
 
 // refuse makes a request fail.
@@ -271,8 +285,8 @@ func (v *visit) requestOf(p *paused, to *uris.URI, isMain, own bool) (httpengine
 	for _, part := range p.Request.Post {
 		r.Body = append(r.Body, part.Bytes...)
 	}
-	if len(r.Body) > maxPost || p.Request.HasPost && len(r.Body) == 0 {
-		return r, worker.Failed(string(fetch.BadRequest), "%s: its body is longer than %d bytes, or is a file", r.URI, maxPost)
+	if p.Request.HasPost && len(r.Body) == 0 {
+		return r, worker.Failed(string(fetch.BadRequest), "%s: its body is longer than %d bytes, or is a file, or the page has sent %d", r.URI, maxPost, MaxLoaded)
 	}
 	return r, nil
 }

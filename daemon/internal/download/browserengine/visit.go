@@ -57,6 +57,7 @@ type visit struct {
 	running   int    // requests
 	made      int    // requests
 	bytes     int64  // of all answers
+	posted    int64  // bytes of the bodies of all requests
 	documents int
 }
 
@@ -280,6 +281,7 @@ func (v *visit) close() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeIn)
 	defer cancel()
+	defer time.AfterFunc(closeIn, v.b.process.Kill).Stop() // the call would wait for ever if the browser reads nothing more
 	return v.b.conn.Call(ctx, "", "Target.disposeBrowserContext", contextID{v.context}, nil) == nil
 }
 
