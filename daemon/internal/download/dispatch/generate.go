@@ -44,6 +44,12 @@ func (d *Dispatcher) generate(ctx context.Context, jobs []download.Job) (next ti
 // makeRun makes a task of a run, unless it equals the last one, or the last one has not ended. In
 // these cases it returns the URI of the last one, "" if it is not known.
 func (d *Dispatcher) makeRun(ctx context.Context, job download.Job, last string, run download.NewTask) (string, error) {
+	if last == "" { // another dispatcher may have made it
+		var err error
+		if last, err = d.openRun(ctx, job); err != nil {
+			return "", err
+		}
+	}
 	if last == run.URI {
 		return last, nil
 	}
@@ -65,4 +71,18 @@ func (d *Dispatcher) makeRun(ctx context.Context, job download.Job, last string,
 		return last, err
 	}
 	return run.URI, nil
+}
+
+// openRun returns a run of a job that is handed out and has not ended, "" if there is none. One that waits for another
+// attempt is found when it is handed out again.
+func (d *Dispatcher) openRun(ctx context.Context, job download.Job) (open string, err error) {
+	for _, state := range []download.State{download.Ready, download.Running} {
+		err = errors.Join(err, d.opt.Store.ListTasks(ctx, download.Query{Job: job.ID, State: state}, func(t download.Task) error {
+			if t.Script() == download.ScriptGenerate {
+				open = t.URI
+			}
+			return nil
+		}))
+	}
+	return open, err
 }

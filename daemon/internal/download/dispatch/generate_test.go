@@ -140,7 +140,42 @@ func TestARunOfEachVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	once(t, New(Options{Store: s, Owner: "e"}))
+	if got := runsOf(t, s, j); got != "v2" {
+		t.Errorf("runs %q while that of version 2 has not ended", got)
+	}
+	endAll(t, s)
+	once(t, New(Options{Store: s, Owner: "e"}))
 	if got := runsOf(t, s, j); got != "v2 v3" {
 		t.Errorf("runs %q, want those of versions 2 and 3", got)
 	}
+}
+
+// A run that is due waits until the one before has ended, also if another dispatcher has made that one.
+func TestRunWaitsForThatOfAnotherDispatcher(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t)
+		j := addGenerating(t, s, "news", time.Hour)
+		stop := running(t, s, "a")
+		time.Sleep(time.Second)
+		leases, err := s.Lease(t.Context(), download.Want{Owner: "w", Max: 1, For: 12 * time.Hour, Shards: shards(), Lanes: download.Lanes()})
+		if err != nil || len(leases) != 1 {
+			t.Fatalf("%d leases, %v", len(leases), err)
+		}
+		stop()
+		time.Sleep(time.Hour)
+		stop = running(t, s, "b")
+		defer func() { stop() }()
+		time.Sleep(30 * time.Minute)
+		if got := runsOf(t, s, j); got != "2000-01-01T00:00:00Z" {
+			t.Errorf("runs %q, and the first one still runs", got)
+		}
+		if err := s.Finish(t.Context(), leases[0], download.Result{URI: leases[0].Task.URI}, download.Attempt{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if got := runsOf(t, s, j); !strings.HasPrefix(got, "2000-01-01T00:00:00Z ") {
+			t.Errorf("runs %q an hour after it has ended", got)
+		}
+	})
 }
