@@ -134,11 +134,12 @@ func (d *Dispatcher) Once(ctx context.Context) (Report, error) {
 func (d *Dispatcher) Run(ctx context.Context) {
 	var (
 		held        bool
+		mine        bool      // in the store, as far as its last answer goes
 		sweep, look time.Time // when to
 		pause       = first
 	)
 	defer func() {
-		if held {
+		if mine {
 			d.letGo(ctx)
 		}
 	}()
@@ -149,6 +150,8 @@ func (d *Dispatcher) Run(ctx context.Context) {
 		if held, err = d.hold(ctx); err != nil {
 			held = false
 			d.failed(ctx, err)
+		} else {
+			mine = held
 		}
 		if held != had {
 			d.opt.Log.Info("dispatcher changed", "working", held)

@@ -440,3 +440,37 @@ func waitFor(t *testing.T, so func() bool) {
 	}
 	t.Fatal("it did not come")
 }
+
+// stuck is a store whose second call of Hold gets no answer.
+type stuck struct {
+	download.Store
+	calls  atomic.Int32
+	called chan struct{}
+}
+
+func (s *stuck) Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error) {
+	if s.calls.Add(1) != 2 {
+		return s.Store.Hold(ctx, owner, names, ttl)
+	}
+	close(s.called)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A dispatcher that is stopped while it renews its role frees the role, so that another need not wait.
+func TestStopFreesTheRole(t *testing.T) {
+	t.Parallel()
+	s := &stuck{Store: openStore(t), called: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	d := New(Options{Store: s, Owner: "a"})
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx) }()
+	d.Wake()
+	<-s.called
+	cancel()
+	<-ended
+	held, err := s.Hold(t.Context(), "b", []string{Role}, time.Minute)
+	if err != nil || len(held) != 1 {
+		t.Errorf("another gets %q, %v", held, err)
+	}
+}
