@@ -282,7 +282,7 @@ func (s *Store) Retry(ctx context.Context, job int64, ids []string) (int, error)
 		return 0, err
 	}
 	for some := range slices.Chunk(ids, together) {
-		err := s.retry(ctx, func(ctx context.Context, _ bool) error {
+		err := s.retry(ctx, func(ctx context.Context, unsure bool) error {
 			if _, err := s.live(ctx, job); err != nil {
 				return err
 			}
@@ -295,7 +295,7 @@ func (s *Store) Retry(ctx context.Context, job int64, ids []string) (int, error)
 			if res != nil {
 				retried += int(res.ModifiedCount)
 			}
-			if err != nil || retried == 0 {
+			if err != nil || retried == 0 && !unsure { // a try without an answer may have changed some
 				return err
 			}
 			_, err = s.jobs.UpdateOne(ctx, doc("_id", job), doc("$set", doc("reported", 0)))
