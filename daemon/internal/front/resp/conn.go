@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -268,7 +269,8 @@ func shortened(text []byte) string { return string(text[:min(len(text), 64)]) }
 
 // merge does a command of one item together with those like it, for the same filter, that the
 // client has sent after it without waiting: as one batch, in their order. If it fails, each is
-// done by itself, so that each gets its own answer.
+// done by itself, so that each gets its own answer, unless some of the items may be remembered: asked
+// once more, these would be called seen.
 func (c *conn) merge(cmd *command) {
 	first := c.rd.args
 	name, key := c.rd.arg(first[0]), c.rd.arg(first[1])
@@ -292,7 +294,16 @@ func (c *conn) merge(cmd *command) {
 		return
 	}
 	before := len(c.wr.out)
-	if cmd.each(c, key, all); c.wr.code == "" {
+	cmd.each(c, key, all)
+	switch c.wr.code {
+	case "":
+		c.count(cmd, len(all))
+		return
+	case problem.OutcomeUnknown, problem.Internal:
+		failure := c.wr.out[before:]
+		for range all[1:] {
+			c.wr.out = append(c.wr.out, failure...)
+		}
 		c.count(cmd, len(all))
 		return
 	}
@@ -370,6 +381,7 @@ func (c *conn) error(err error) {
 		c.s.opt.Log.Error("command failed", "filter", c.filter, "err", err)
 	}
 	c.wr.fail(problem.RESP(p))
+	c.wr.code = cmp.Or(p.Code, problem.Internal)
 }
 
 // may reports whether the client may give a command that needs the scope; it answers if not.

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/resp"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
@@ -38,6 +39,7 @@ type option struct {
 	tokens bool
 	cert   *tls.Config
 	limits resp.Limits
+	store  engine.Store // nil: the embedded one
 }
 
 func newRig(t testing.TB, change ...func(*option)) *rig {
@@ -47,20 +49,23 @@ func newRig(t testing.TB, change ...func(*option)) *rig {
 		f(&o)
 	}
 	log := slog.New(slog.DiscardHandler)
-	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: log})
-	if err != nil {
-		t.Fatal(err)
+	if o.store == nil {
+		store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.store = store
 	}
 	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
+		if err := o.store.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	r := &rig{}
 	if o.tokens {
-		r.Rig = apitest.Over(t, store, apitest.WithTokens)
+		r.Rig = apitest.Over(t, o.store, apitest.WithTokens)
 	} else {
-		r.Rig = apitest.Over(t, store)
+		r.Rig = apitest.Over(t, o.store)
 	}
 	r.front = resp.New(resp.Options{
 		Engine: r.Engine, Judge: r.API.Judge(), Access: r.API.Access(), Bodies: r.API.Bodies(), HTTP: r.HTTP.URL,
@@ -557,6 +562,24 @@ func TestPipelines(t *testing.T) {
 		if fresh < 4850 { // the rate is 0.01
 			t.Errorf("RESP%d: %d of 5000 were new", proto, fresh)
 		}
+	}
+}
+
+// If a batch of pipelined commands breaks off, some of its items may be remembered. Asked one by one, these
+// would be called seen, and nobody would be told that they were new.
+func TestPipelineInDoubt(t *testing.T) {
+	store, batches := &apitest.MemStore{}, 0
+	r := newRig(t, func(o *option) { o.store = store })
+	store.BeforeEachBatch(func() {
+		store.Fail(nil)
+		if batches++; batches == 1 {
+			store.Fail(fmt.Errorf("%w: %w", engine.ErrInDoubt, engine.ErrUnavailable))
+		}
+	})
+	text := strings.Repeat(command("BF.ADD", "uri", "a"), 3) + command("BF.ADD", "ip", "a") + command("QUIT")
+	unknown := "-ERR outcome_unknown: The store failed in the middle of the batch; some of its items may have been remembered.\r\n"
+	if got, want := r.exchange(t, text), strings.Repeat(unknown, 3)+":1\r\n+OK\r\n"; got != want || batches != 2 {
+		t.Errorf("%d batches; got\n%s\nwant\n%s", batches, got, want)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 type writer struct {
 	out   []byte
 	proto int    // 2 or 3
-	code  string // of the last error, for metrics; "": none
+	code  string // of the last error, "error" if it has none; "": there was none
 }
 
 func (w *writer) head(kind byte, n int64) {
