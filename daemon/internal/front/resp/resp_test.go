@@ -10,10 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -754,6 +756,46 @@ func TestRedisCLI(t *testing.T) {
 		if !bytes.Contains(out, []byte("Number of filters")) || !bytes.Contains(out, []byte("ERR non scaling filter is full")) {
 			t.Errorf("%s:\n%s", proto, out)
 		}
+	}
+}
+
+// tired is a listener that at first has no file left for a connection.
+type tired struct {
+	net.Listener
+	errs []error
+}
+
+func (l *tired) Accept() (net.Conn, error) {
+	if len(l.errs) == 0 {
+		return l.Listener.Accept()
+	}
+	err := l.errs[0]
+	l.errs = l.errs[1:]
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+}
+
+// A process without a file for one more connection serves those that it has, and later further ones.
+func TestNoFileForAConnection(t *testing.T) {
+	r := newRig(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() {
+		served <- r.front.Serve(&tired{l, []error{syscall.EMFILE, syscall.ENFILE, syscall.EMFILE}}, false)
+		_ = l.Close()
+	}()
+	if got := r.exchange(t, inWords("PING")+inWords("QUIT")); got != "+PONG\r\n+OK\r\n" {
+		t.Errorf("got %q", got)
+	}
+	_ = l.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := r.front.Serve(&tired{l, []error{syscall.EINVAL}}, false); err == nil {
+		t.Error("a socket that cannot be served: no error")
 	}
 }
 

@@ -51,6 +51,12 @@ type Limits struct {
 	Timeout      time.Duration // for which a client may read nothing of its answer
 }
 
+// Pauses before another connection is accepted, after one could not be: those of net/http.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = time.Second
+)
+
 // Server serves RESP on connections. It is safe for concurrent use.
 type Server struct {
 	opt      Options
@@ -79,16 +85,28 @@ func New(o Options) *Server {
 }
 
 // Serve serves the connections of a listener, until it is closed, which is no error. With
-// encrypted the connections speak TLS.
+// encrypted the connections speak TLS. While the process has as many files open as it may have,
+// further connections wait.
 func (s *Server) Serve(l net.Listener, encrypted bool) error {
+	pause := firstPause
 	for {
 		raw, err := l.Accept()
 		if err != nil {
 			if s.isDraining() || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			return err
+			if passes, ok := errors.AsType[interface {
+				error
+				Temporary() bool
+			}](err); !ok || !passes.Temporary() {
+				return err
+			}
+			s.opt.Log.Warn("no connection can be accepted; trying again", "address", l.Addr().String(), "in", pause, "err", err)
+			time.Sleep(pause)
+			pause = min(2*pause, lastPause)
+			continue
 		}
+		pause = firstPause
 		c := newConn(s, raw, encrypted)
 		if !s.add(c) {
 			_ = raw.Close()
