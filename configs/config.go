@@ -247,10 +247,10 @@ type Limits struct {
 	// callers that accept it (Accept-Encoding); streams are compressed unless they are known to
 	// be shorter. 0: no answer is. Default 64KiB.
 	CompressBytes Size `yaml:"compress_bytes"`
-	// Connections is how many may be open at once; a further one is answered 503 and closed.
-	// The process needs a file descriptor for each; if it may not have that many, the limit is
-	// three quarters of those that it may have. At most half as many calls of one token run at
-	// once. 0: no limit. Default 10000.
+	// Connections is how many may be open at once, and as many again at resp.listen; a further
+	// one is answered 503 and closed. The process needs a file descriptor for each; if it may not
+	// have that many, the limit is three quarters of those that it may have, for both ports
+	// together. At most half as many calls of one token run at once. 0: no limit. Default 10000.
 	Connections int `yaml:"connections"`
 	// ConnectionsPerAddress is how many of them one address may have (for IPv6, a network of
 	// 64 bits). Connections from this machine are not bound by it. Default 0: half of

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/front/resp"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/connlimit"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/httpserver"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/listen"
 )
 
@@ -56,7 +57,7 @@ func (d *Server) handleRESP(registry *prometheus.Registry) {
 	}
 	p.front = resp.New(o)
 	limiter := connlimit.New(connlimit.Options{
-		All: limits.Connections, PerAddress: limits.ConnectionsPerAddress, Plain: true, Log: d.log,
+		All: httpserver.Connections(limits.Connections, p.listeners[0].Addr().String()), PerAddress: limits.ConnectionsPerAddress, Plain: true, Log: d.log,
 		Answer: []byte("-ERR max number of clients reached: see limits.connections and limits.connections_per_address of the daemon\r\n"),
 	}, prometheus.WrapRegistererWithPrefix("urifilter_resp_", registry))
 	for i, l := range p.listeners {

@@ -115,6 +115,10 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	if err != nil {
 		return nil, err
 	}
+	redis := ""
+	if d.resp != nil {
+		redis = d.resp.listeners[0].Addr().String()
+	}
 	options := api.Options{
 		Engine:   d.engine,
 		Logger:   log,
@@ -131,7 +135,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		},
 		Authenticate: d.secrets.tokens.Authenticate(),
 		AllowedHosts: cfg.Auth.AllowedHosts,
-		Connections:  httpserver.Connections(cfg.Limits.Connections),
+		Connections:  httpserver.Connections(cfg.Limits.Connections, redis),
 
 		ProtectMetrics: cfg.Auth.ProtectMetrics,
 		Defaults:       cfg.Defaults(),
@@ -148,10 +152,6 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	}
 	prometheus.WrapRegistererWithPrefix("urifilter_", options.Registry).MustRegister(diskspace.Metrics(cfg.DataDir)...)
 	d.api = api.New(options)
-	redis := ""
-	if d.resp != nil {
-		redis = d.resp.listeners[0].Addr().String()
-	}
 	d.serving.Handle(httpserver.Handling{
 		Handler: d.api, HeaderTimeout: cfg.Limits.HeaderTimeout,
 		Connections: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress,

@@ -196,7 +196,7 @@ func (n *Node) handler(registry *prometheus.Registry) http.Handler {
 	return master.New(master.Options{
 		Store: n.store, Filter: n.filter, Intake: n.intake, Added: n.wakeDispatcher, Ready: n.ready, Unable: n.unable, Check: checks.Check, Proxy: n.refusesProxy,
 		Mails: n.cfg.Report.MailServer != "", JobBytes: int64(n.cfg.Limits.JobBytes), BodyTimeout: n.cfg.Limits.BodyTimeout,
-		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts, Connections: httpserver.Connections(n.cfg.Limits.Connections),
+		Authenticate: n.tokens.Authenticate(), AllowedHosts: n.cfg.Auth.AllowedHosts, Connections: httpserver.Connections(n.cfg.Limits.Connections, ""),
 		Version: command.ReadVersion().Version, Log: n.log, Registry: registry,
 	})
 }

@@ -46,10 +46,10 @@ const (
 // refusal begins the answer to a connection beyond a limit.
 const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "
 
-// Options are the limits; 0 is none.
+// Options are the limits.
 type Options struct {
-	All        int
-	PerAddress int // IPv6 counts by /64 networks, as one caller has all of one
+	All        int // 0: no limit
+	PerAddress int // IPv6 counts by /64 networks, as one caller has all of one; 0: half of All
 	// Answer is the body of the 503, a problem in JSON; Plain says that it is the whole answer, of
 	// a protocol other than HTTP.
 	Answer []byte
@@ -75,6 +75,9 @@ type Limiter struct {
 // New makes a Limiter and registers its metrics, to whose names the registry adds the
 // program's name as a prefix.
 func New(opt Options, registry prometheus.Registerer) *Limiter {
+	if opt.PerAddress == 0 {
+		opt.PerAddress = (opt.All + 1) / 2
+	}
 	m := &Limiter{
 		opt: opt, answer: opt.Answer, byAddr: map[netip.Addr]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -125,6 +125,10 @@ func TestOnePastTheLimitIsTold(t *testing.T) {
 }
 
 func TestLimitPerAddress(t *testing.T) {
+	half, elsewhere := newLimiter(3, 0), netip.MustParseAddr("192.0.2.1")
+	if got := []string{half.admit(elsewhere), half.admit(elsewhere), half.admit(elsewhere)}; got[1] != "" || got[2] != "address" {
+		t.Errorf("three of one address, where half of three may be: %q", got)
+	}
 	m := newLimiter(100, 2)
 	for i, step := range []struct{ addr, want string }{
 		{"192.0.2.1", ""}, {"192.0.2.1", ""}, {"192.0.2.1", "address"}, {"192.0.2.2", ""},

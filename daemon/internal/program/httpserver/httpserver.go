@@ -82,7 +82,7 @@ type Handling struct {
 	Handler       http.Handler
 	HeaderTimeout time.Duration
 	// Connections and PerAddress bound how many may be open, 0: no limit; half of Connections
-	// an address. As many as the process may have files open for count at most, a quarter less.
+	// an address. See [Connections].
 	Connections, PerAddress int
 	// Overloaded is the body, problem+json, of the answer to a connection beyond a limit.
 	Overloaded []byte
@@ -130,26 +130,27 @@ func tellTLS(next http.Handler) http.Handler {
 	})
 }
 
-// Connections returns how many of those that the settings want (0: no limit) may be open: three
-// quarters of the files that the process may have open at most.
-func Connections(want int) int {
-	if limit := openFiles() / 4 * 3; limit > 0 && want > limit {
+// Connections returns how many of those that the settings want (0: no limit) may be open at a port:
+// three quarters of the files that the process may have open at most, for all of its ports together.
+// redis is where clients of Redis are served, "": nowhere.
+func Connections(want int, redis string) int {
+	limit := openFiles() / 4 * 3
+	if redis != "" {
+		limit /= 2
+	}
+	if limit > 0 && want > limit {
 		return limit
 	}
 	return want
 }
 
 func (s *Server) connections(h Handling) connlimit.Options {
-	all := Connections(h.Connections)
+	all := Connections(h.Connections, h.Redis)
 	if all != h.Connections {
 		s.opt.Log.Warn("the process may not have so many files open as limits.connections asks for; raise LimitNOFILE of the service, or ulimit -n",
 			"limits.connections", h.Connections, "limit", all)
 	}
-	perAddress := h.PerAddress
-	if perAddress == 0 {
-		perAddress = (all + 1) / 2
-	}
-	return connlimit.Options{All: all, PerAddress: perAddress, Log: s.opt.Log, Answer: h.Overloaded}
+	return connlimit.Options{All: all, PerAddress: h.PerAddress, Log: s.opt.Log, Answer: h.Overloaded}
 }
 
 // Serve begins to serve. Broken reports later failures.
