@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -49,7 +50,8 @@ type conn struct {
 	scopes map[string]bool // that were found allowed since
 
 	rd    reader
-	ahead bool // rd.args is a command that has not been done yet
+	ahead bool      // rd.args is a command that has not been done yet
+	armed time.Time // when a deadline was set for the rest of a command; zero: there is none
 	wr    writer
 
 	filter string // the last one that was named
@@ -169,7 +171,7 @@ func (c *conn) serve() {
 			if !c.flush() {
 				return
 			}
-			err = c.rd.fill()
+			err = c.fill()
 		}
 		if err != nil {
 			c.end(err)
@@ -179,6 +181,38 @@ func (c *conn) serve() {
 	c.flush()
 }
 
+// fill reads more. A client may wait before a command for as long as it likes, but not within one: what
+// has come of it takes memory.
+func (c *conn) fill() error {
+	within, limit := c.rd.within(), c.s.opt.Limits.Timeout
+	if now := time.Now(); within && now.Sub(c.armed) > limit/8 {
+		c.armed = now
+		c.readBy(now.Add(limit))
+	}
+	err := c.rd.fill()
+	if !errors.Is(err, os.ErrDeadlineExceeded) || c.s.isDraining() {
+		return err
+	}
+	if within {
+		return errStalled
+	}
+	c.armed = time.Time{}
+	c.readBy(time.Time{}) // it was for a command that has come
+	return nil
+}
+
+// readBy sets the deadline for reading, unless that of Drain is set.
+func (c *conn) readBy(t time.Time) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if !c.s.draining {
+		_ = c.raw.SetReadDeadline(t) // a connection that is closed says so when it is read
+	}
+}
+
+// errStalled ends a connection whose client pauses within a command.
+var errStalled = errors.New("stalled")
+
 // end answers what ends the connection.
 func (c *conn) end(err error) {
 	var protocol protocolError
@@ -187,6 +221,8 @@ func (c *conn) end(err error) {
 		c.wr.fail("ERR " + protocol.Error())
 	case errors.Is(err, errBudget):
 		c.wr.fail(problem.RESP(&problem.Error{Code: problem.Overloaded, Detail: err.Error()}))
+	case errors.Is(err, errStalled):
+		c.wr.fail(problem.RESP(&problem.Error{Code: problem.RequestTimeout, Detail: "nothing came for " + c.s.opt.Limits.Timeout.String() + " within a command"}))
 	}
 	if c.rw == nil {
 		c.rw = c.raw // the answer to one who speaks another protocol is in plain text

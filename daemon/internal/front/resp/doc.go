@@ -8,7 +8,8 @@
 // not at all. Answers and error texts are those that clients of Redis know; where the daemon cannot
 // do the same, the difference is in docs/resp.md. Only the read and write buffers of a connection
 // grow with what is sent: the first is bounded by Limits.CommandBytes, and by a budget that all
-// calls share, the second is flushed as it fills, and a client that does not read is cut off.
+// calls share, the second is flushed as it fills, and a client that does not read, or that stops within a
+// command, is cut off.
 //
 // It knows no store, opens no socket, and keeps nothing but connections. Begin reading at
 // conn.serve: commands are read (reader.go), found in a table (commands.go), done (bloom.go,

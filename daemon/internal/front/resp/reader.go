@@ -80,6 +80,9 @@ func (rd *reader) next() (ok bool, err error) {
 	return false, nil
 }
 
+// within reports whether a part of a command has come.
+func (rd *reader) within() bool { return rd.r < rd.w || rd.left >= 0 }
+
 func (rd *reader) done() { rd.r, rd.left = rd.pos, -1 }
 
 // line finds the line from pos on, without its end.

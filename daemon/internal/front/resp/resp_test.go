@@ -609,6 +609,31 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// What has come of a command takes memory, so its client may not stop there. Before a command it may.
+func TestStopWithinACommand(t *testing.T) {
+	r := newRig(t, func(o *option) { o.limits.Timeout = 2 * time.Second })
+	patient, stalled := r.dial(t), r.dial(t)
+	say := func(text, want string) {
+		t.Helper()
+		if _, err := io.WriteString(patient, text); err != nil {
+			t.Fatal(err)
+		}
+		if got := readFull(patient, make([]byte, len(want))); got != want {
+			t.Fatalf("%q: got %q", text, got)
+		}
+	}
+	say("PING\r\n*1\r\n", "+PONG\r\n")
+	say("$4\r\nPING\r\n", "+PONG\r\n")
+	if _, err := io.WriteString(stalled, "*2\r\n$4\r\nECHO\r\n$100000\r\n"+strings.Repeat("x", 50_000)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(stalled); string(got) != "-ERR request_timeout: nothing came for 2s within a command\r\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	r.AwaitNothingHeld()
+	say("PING\r\n", "+PONG\r\n")
+}
+
 // Tokens have the scopes that they have for HTTP.
 func TestTokens(t *testing.T) {
 	r := newRig(t, func(o *option) { o.tokens = true })

@@ -48,7 +48,7 @@ type Limits struct {
 	Items        int           // of one command
 	ItemBytes    int           // of one item
 	CommandBytes int           // of one command
-	Timeout      time.Duration // for which a client may read nothing of its answer
+	Timeout      time.Duration // for which a client may read nothing of its answer, or send nothing more of a command
 }
 
 // Pauses before another connection is accepted, after one could not be: those of net/http.
