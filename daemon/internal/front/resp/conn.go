@@ -86,9 +86,7 @@ func newConn(s *Server, raw net.Conn, encrypted bool) *conn {
 		src: reading{c}, left: -1, bytes: s.opt.Limits.CommandBytes, count: s.opt.Limits.Items + 16,
 		take: func(n int) bool { return c.hold(int64(n)) }, give: func(n int) { c.give(int64(n)) },
 	}
-	if s.opt.Access.AsksTokens() {
-		c.rd.bytes, c.rd.count = strangerBytes, strangerArgs
-	}
+	c.logOut()
 	c.rd.reset()
 	return c
 }
@@ -368,14 +366,15 @@ type terms struct {
 }
 
 func (c *conn) tryJudge(op batch.Op, key []byte, at []scan.Span, how terms) error {
-	if c.filter != string(key) {
-		c.filter = string(key)
+	name := c.filter
+	if name != string(key) {
+		name, c.filter = string(key), shortened(key) // no filter's name is longer, and it is kept
 	}
 	if err := c.checkItems(at); err != nil {
 		return err
 	}
 	c.work.Terms = how.Terms
-	if err := c.s.opt.Judge.Begin(c.s.ctx, &c.work, op, c.filter, how.expire); err != nil {
+	if err := c.s.opt.Judge.Begin(c.s.ctx, &c.work, op, name, how.expire); err != nil {
 		return err
 	}
 	if how.family != "" && c.family(c.work.Filter) != how.family {
@@ -439,7 +438,7 @@ func (c *conn) may(scope string) bool {
 		if p := problem.Of(err); p.Code == problem.Forbidden {
 			c.wr.fail("NOPERM " + p.Detail)
 		} else {
-			c.secret = ""
+			c.logOut()
 			c.wr.fail("NOAUTH the token is not known any more: log in again")
 		}
 		return false

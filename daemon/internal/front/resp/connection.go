@@ -67,7 +67,7 @@ func hello(c *conn, args []scan.Span) {
 		c.wr.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
-	if strings.ContainsAny(name, " \n") {
+	if !isName(name) {
 		c.wr.fail(badName)
 		return
 	}
@@ -87,6 +87,11 @@ func hello(c *conn, args []scan.Span) {
 	}
 	c.wr.text("modules")
 	c.wr.array(0)
+}
+
+// isName reports whether a client may have a name, which its connection keeps and CLIENT INFO shows.
+func isName(name string) bool {
+	return len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 const badName = "ERR Client names cannot contain spaces, newlines or special characters."
@@ -125,11 +130,17 @@ func (c *conn) logIn(user, secret string) bool {
 }
 
 func reset(c *conn, _ []scan.Span) {
-	c.wr.proto, c.name, c.secret = 2, "", ""
+	c.wr.proto, c.name = 2, ""
+	c.logOut()
+	c.wr.simple("RESET")
+}
+
+// logOut makes the client a stranger, if tokens are wanted.
+func (c *conn) logOut() {
+	c.secret = ""
 	if c.s.opt.Access.AsksTokens() {
 		c.rd.bytes, c.rd.count = strangerBytes, strangerArgs
 	}
-	c.wr.simple("RESET")
 }
 
 func selectDB(c *conn, args []scan.Span) {
@@ -152,7 +163,7 @@ func client(c *conn, args []scan.Span) {
 		}
 	case c.word(sub, "SETNAME") && len(rest) == 1:
 		name := c.str(rest[0])
-		if len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if !isName(name) {
 			c.wr.fail(badName)
 			return
 		}

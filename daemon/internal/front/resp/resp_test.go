@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -632,6 +633,37 @@ func TestStopWithinACommand(t *testing.T) {
 	}
 	r.AwaitNothingHeld()
 	say("PING\r\n", "+PONG\r\n")
+}
+
+// A connection keeps no long name, of a client or of a filter that there is none of: nobody counts it.
+func TestNoLongNameIsKept(t *testing.T) {
+	r := newRig(t)
+	in := func() uint64 {
+		runtime.GC()
+		runtime.GC() // what was in a pool
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const bad = "-ERR Client names cannot contain spaces, newlines or special characters.\r\n"
+	long, before := strings.Repeat("x", 7<<20), in()
+	for range 4 {
+		c := r.dial(t)
+		for _, test := range [][]string{
+			{bad, "HELLO", "2", "SETNAME", long}, {bad, "CLIENT", "SETNAME", long}, {bad, "HELLO", "2", "SETNAME", "a\x1b[2J"},
+			{":0\r\n", "BF.EXISTS", long, "1"},
+		} {
+			if _, err := io.WriteString(c, command(test[1:]...)); err != nil {
+				t.Fatal(err)
+			}
+			if got := readFull(c, make([]byte, len(test[0]))); got != test[0] {
+				t.Fatalf("%.20q: got %q", test[1:], got)
+			}
+		}
+	}
+	if after := in(); after > before+8<<20 {
+		t.Errorf("four connections keep %d MiB", (after-before)>>20)
+	}
 }
 
 // Tokens have the scopes that they have for HTTP.
