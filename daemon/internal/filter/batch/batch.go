@@ -57,6 +57,9 @@ type Expire struct {
 	Given   bool // false: the call says nothing
 }
 
+// ItemBytes is what an item takes beside the body: where it is, its hash, and whether it is new.
+const ItemBytes = 8 + 16 + 1
+
 // Batch has the batches of one call to one filter, one after another. A Batch that is reused
 // allocates nothing for batches of the same size. It is not safe for concurrent use.
 type Batch struct {

@@ -93,14 +93,11 @@ func (c *call) decode(m media, form items.Form) error {
 	if m == mediaForm && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
 		bad.Detail += " (for one item a line send Content-Type: text/plain)"
 	}
-	if err == nil && c.admitted && !c.hold(int64(c.req.List.Len())*itemHeld) {
+	if err == nil && c.admitted && !c.hold(int64(c.req.List.Len())*batch.ItemBytes) {
 		return c.overloaded()
 	}
 	return err
 }
-
-// itemHeld is what an item takes beside the body: where it is, its hash, and whether it is new.
-const itemHeld = 8 + 16 + 1
 
 func appendFilterResult(c *call, dst []byte) []byte {
 	dst = append(dst, `{"uri_list":`...)

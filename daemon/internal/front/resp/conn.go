@@ -63,6 +63,7 @@ type conn struct {
 
 	holder budget.Holder // for whom memory is taken
 	held   int64         // how much is
+	items  int64         // of it, for the items of the largest command since the client was last waited for
 }
 
 // hold takes memory from what all calls may have, until give.
@@ -141,6 +142,7 @@ func (c *conn) serve() {
 			c.s.opt.Log.Error("panic in a command", "err", p, "stack", string(debug.Stack()))
 		}
 		c.work.End()
+		c.freeItems()
 		for name := range c.loads {
 			c.endLoading(name)
 		}
@@ -182,6 +184,7 @@ func (c *conn) serve() {
 // fill reads more. A client may wait before a command for as long as it likes, but not within one: what
 // has come of it takes memory.
 func (c *conn) fill() error {
+	c.freeItems()
 	within, limit := c.rd.within(), c.s.opt.Limits.Timeout
 	if now := time.Now(); within && now.Sub(c.armed) > limit/8 {
 		c.armed = now
@@ -197,6 +200,15 @@ func (c *conn) fill() error {
 	c.armed = time.Time{}
 	c.readBy(time.Time{}) // it was for a command that has come
 	return nil
+}
+
+// freeItems gives up what a command of very many items has taken.
+func (c *conn) freeItems() {
+	if c.items > 0 {
+		c.work, c.list = batch.Batch{}, items.List{}
+		c.give(c.items)
+		c.items = 0
+	}
 }
 
 // readBy sets the deadline for reading, unless that of Drain is set.
@@ -372,6 +384,12 @@ func (c *conn) tryJudge(op batch.Op, key []byte, at []scan.Span, how terms) erro
 	}
 	if err := c.checkItems(at); err != nil {
 		return err
+	}
+	if n := int64(len(at)) * batch.ItemBytes; len(at) > maxMerged && n > c.items {
+		if !c.hold(n - c.items) {
+			return &problem.Error{Code: problem.Overloaded, Detail: errBudget.Error()}
+		}
+		c.items = n
 	}
 	c.work.Terms = how.Terms
 	if err := c.s.opt.Judge.Begin(c.s.ctx, &c.work, op, name, how.expire); err != nil {

@@ -635,6 +635,26 @@ func TestStopWithinACommand(t *testing.T) {
 	say("PING\r\n", "+PONG\r\n")
 }
 
+// What is made of very many items counts beside their command, and is given up when the client is waited for.
+func TestManyItemsAreHeld(t *testing.T) {
+	store, most := &apitest.MemStore{}, int64(0)
+	r := newRig(t, func(o *option) { o.store = store })
+	store.BeforeEachBatch(func() { most, _ = r.API.Held() })
+	args := append([]string{"BF.MADD", "uri"}, strings.Split(strings.Repeat("x ", 20_000)+"x", " ")[:20_000]...)
+	text, c := command(args...), r.dial(t)
+	if _, err := io.WriteString(c, text+"PING\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer := "*20000\r\n:1\r\n" + strings.Repeat(":0\r\n", 19_999) + "+PONG\r\n"
+	if got := readFull(c, make([]byte, len(answer))); got != answer {
+		t.Errorf("got %.80q", got)
+	}
+	if want := int64(len(text) + 20_000*25); most < want {
+		t.Errorf("%d bytes were held, want %d and more", most, want)
+	}
+	r.AwaitNothingHeld()
+}
+
 // A connection keeps no long name, of a client or of a filter that there is none of: nobody counts it.
 func TestNoLongNameIsKept(t *testing.T) {
 	r := newRig(t)
