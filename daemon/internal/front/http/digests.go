@@ -183,12 +183,11 @@ func parseDigests(digests []engine.Digest, lines []byte, width int, now time.Tim
 		}
 		d := engine.Digest{Key: bloom.Hash{Hi: binary.BigEndian.Uint64(key[:]), Lo: binary.BigEndian.Uint64(key[8:])}}
 		if expires {
-			left := at - now.UnixMilli()
-			if left <= 0 {
+			if at <= now.UnixMilli() {
 				expired++
 				continue
 			}
-			d.Left = time.Duration(min(left, configs.MaxExpire.Milliseconds())) * time.Millisecond
+			d.Left = time.Duration(min(at-now.UnixMilli(), configs.MaxExpire.Milliseconds())) * time.Millisecond
 		}
 		digests = append(digests, d)
 	}

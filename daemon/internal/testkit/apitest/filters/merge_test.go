@@ -2,6 +2,7 @@ package filters_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -278,8 +279,8 @@ func TestDigestsExpire(t *testing.T) {
 		r := apitest.Piped(t)
 		head := `{"digests_format":1,"filter":"x","secret":"0123456789abcdef","kind":"timing","expire":3600}`
 		at := func(left time.Duration) int64 { return time.Now().Add(left).UnixMilli() }
-		a := r.Do("POST", "/api/v1/filters/news/digests", fmt.Sprintf("%s\n%032x %d\n%032x %d\n%032x %d\n", head, 1, at(-time.Second), 2, at(1500*time.Millisecond), 3, at(time.Minute)), "Content-Type", "text/plain")
-		apitest.WantBody(t, a, `{"total":3,"new":2,"expired":1}`+"\n")
+		a := r.Do("POST", "/api/v1/filters/news/digests", fmt.Sprintf("%s\n%032x %d\n%032x %d\n%032x %d\n%032x %d\n", head, 1, at(-time.Second), 4, math.MinInt64, 2, at(1500*time.Millisecond), 3, at(time.Minute)), "Content-Type", "text/plain")
+		apitest.WantBody(t, a, `{"total":4,"new":2,"expired":2}`+"\n")
 		for _, c := range []struct {
 			pass time.Duration
 			want int
