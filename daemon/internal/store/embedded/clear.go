@@ -9,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
 )
 
 const (
@@ -53,7 +54,7 @@ func (k *diskFilter) clear(m kind.Memory, serve func(engine.Set)) error {
 	if k.end != nil {
 		k.end() // before the new set has files of the same names
 	}
-	now, set := k.store.start(k.spec, k.dir, k.kind, m, from)
+	now, set := k.store.start(k.spec, k.dir, k.kind, m, journal.Found{Next: from})
 	serve(set)
 	if err := k.memory.Free(); err != nil {
 		k.store.log.Warn("memory of a cleared filter is not released", "filter", k.spec.Name, "err", err)

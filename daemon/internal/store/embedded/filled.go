@@ -9,6 +9,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
 )
 
 var _ engine.Filler = (*Store)(nil)
@@ -73,6 +74,6 @@ func (s *Store) create(spec engine.Spec, of kind.Kind, m kind.Memory) (engine.Se
 	if err != nil {
 		return nil, nameSpace(errors.Join(fmt.Errorf("create filter %s: %w", spec.Name, err), m.Free()))
 	}
-	_, set := s.start(spec, dir, of, m, 1)
+	_, set := s.start(spec, dir, of, m, journal.Found{Next: 1})
 	return set, nil
 }

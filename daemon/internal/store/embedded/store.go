@@ -207,7 +207,7 @@ func (s *Store) load(dir string) (*diskFilter, engine.Set, journal.Found, error)
 	if err := writeState(s.opt.FS, dir, m, found.Next); err != nil { // it is a safeguard: the filter is whole without it
 		s.log.Warn("the state of a filter's journal is not recorded", "filter", spec.Name, "err", err)
 	}
-	k, set := s.start(spec, dir, of, m, found.Next)
+	k, set := s.start(spec, dir, of, m, found)
 	return k, set, found, nil
 }
 
@@ -220,10 +220,10 @@ func replay(of kind.Kind, m kind.Memory, from uint64, r journal.Reading) (journa
 	return found, errors.Join(err, applied)
 }
 
-// start begins to serve a set.
-func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, next uint64) (*diskFilter, engine.Set) {
+// start begins to serve a set whose journal goes on from what was found.
+func (s *Store) start(spec engine.Spec, dir string, of kind.Kind, m kind.Memory, found journal.Found) (*diskFilter, engine.Set) {
 	j := journal.Open(journal.Options{
-		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Mark: markOf(m), Next: next, Width: of.Width, Parts: of.Parts,
+		Dir: dir, FS: s.opt.FS, Sync: s.sync, Generation: m.Stats().Generation, Mark: markOf(m), Next: found.Next, Found: found.Bytes, Width: of.Width, Parts: of.Parts,
 		FirstSegment: s.opt.SegmentBytes,
 		Log:          s.log, Failed: s.fail,
 		Synced: func(took time.Duration) { s.metrics.fsync.Observe(took.Seconds()) },

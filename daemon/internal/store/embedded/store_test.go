@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded/journal"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
@@ -153,6 +154,31 @@ func TestCheckpointMovesTheJournalIntoTheFile(t *testing.T) {
 	mustHold(t, copied, 5000)
 	storetest.Add(t, set, storetest.Keys(set, 5000, 5000))
 	mustHold(t, crash(t, dir), 10_000)
+}
+
+// What a start finds of a journal counts: if the daemon is restarted more often than its journals grow
+// long, the file is rewritten all the same.
+func TestJournalDoesNotGrowOverRestarts(t *testing.T) {
+	opt := options(t.TempDir())
+	opt.CheckpointBytes, opt.SegmentBytes = 512<<10, 64<<10
+	for i := range 20 {
+		store, set := mustOpen(t, opt)
+		if store.checkpointDue(); i > 0 && set.due() {
+			t.Fatalf("start %d: %d bytes of journal after a checkpoint", i, set.journal.Bytes())
+		}
+		storetest.Add(t, set, storetest.Keys(set, i, 1))
+		size, err := journal.Size(set.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size > 2*opt.CheckpointBytes {
+			t.Fatalf("start %d: %d bytes of journal for %d items, though it is to be dropped at %d", i, size, i+1, opt.CheckpointBytes)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustHold(t, opt.Dir, 20)
 }
 
 // Batches go on while checkpoints are written; a crash at any moment loses nothing.

@@ -52,6 +52,7 @@ type Options struct {
 	Generation uint64
 	Mark       uint64 // tells the filter from others; 0: it has none
 	Next       uint64 // sequence number of the first segment to write: Replay's Next
+	Found      int64  // bytes of segments that the filter's file does not cover: Replay's Bytes
 	// Width is the number of slots of an entry: 1, or 0, where it is a key; more where
 	// something goes with the key.
 	Width int
@@ -98,7 +99,7 @@ type Journal struct {
 	cur     *segment
 	seq     uint64 // of cur, or of the next one where cur is nil
 	buffer  []byte // the group being written
-	grown   int64  // bytes in segments since the last Rotate, guarded by mu
+	grown   int64  // bytes in segments since the last Rotate, with Options.Found; guarded by mu
 }
 
 // Open starts a journal that writes from segment opt.Next on.
@@ -108,7 +109,7 @@ func Open(opt Options) *Journal {
 	if opt.FirstSegment == 0 {
 		opt.FirstSegment = firstSegment
 	}
-	j := &Journal{opt: opt, seq: opt.Next, nextSize: opt.FirstSegment}
+	j := &Journal{opt: opt, seq: opt.Next, nextSize: opt.FirstSegment, grown: opt.Found}
 	j.wake.L = &j.mu
 	return j
 }
@@ -282,7 +283,7 @@ func (j *Journal) Rotate() (next uint64, err error) {
 	return next, errors.Join(err, full)
 }
 
-// Bytes is how much Replay would have to read of what was written since Rotate.
+// Bytes is how much Replay would have to read of what was written since Rotate, or before Open.
 func (j *Journal) Bytes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

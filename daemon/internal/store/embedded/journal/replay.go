@@ -34,7 +34,7 @@ type Found struct {
 	Next     uint64 // sequence number for the next segment
 	Segments int
 	Keys     uint64 // entries
-	Bytes    int64  // of records
+	Bytes    int64  // of these segments, which have their full size even if they hold little
 	Torn     int64  // bytes of unfinished records, left by a crash
 	// Damage lists the damage after which Salvage continued.
 	Damage []error
@@ -142,6 +142,7 @@ func (r Reading) segment(found *Found, path string, seq uint64, last bool) error
 		return fmt.Errorf("%w: its entries have %d slots, those of the filter's kind %d", ErrDamaged, h.width, r.width())
 	}
 	found.Segments++
+	found.Bytes += int64(len(data))
 	w := walk{Reading: r, found: found, data: data, header: h}
 	if err := w.all(last); err != nil {
 		return err

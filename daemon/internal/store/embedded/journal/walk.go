@@ -81,7 +81,6 @@ func (w *walk) records(at int) {
 		keys = decodeKeys(keys[:0], raw)
 		w.Apply(keys)
 		w.found.Keys += uint64(len(keys) / w.width())
-		w.found.Bytes += int64(slot + len(raw))
 		at += slot + len(raw)
 	}
 	if at > from {
