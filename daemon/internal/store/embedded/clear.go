@@ -74,6 +74,7 @@ func (k *diskFilter) replaceFile(m kind.Memory) (from uint64, err error) {
 	if err != nil {
 		return 0, translate(err)
 	}
+	k.pending.CompareAndSwap(0, next) // a checkpoint is due if the filter is not cleared after all
 	from = next + segmentsMeanwhile
 	fs, path := k.store.opt.FS, filepath.Join(k.dir, k.kind.File)
 	if err := m.Write(fs, path+clearedSuffix, from); err != nil {

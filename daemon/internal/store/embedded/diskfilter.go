@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
@@ -34,7 +35,12 @@ type diskFilter struct {
 	end  func() // called, if not nil, when the filter is gone
 
 	checkpointing sync.Mutex
-	retryAt       time.Time // after a checkpoint that failed; guarded by checkpointing
+	// After a checkpoint that failed, guarded by checkpointing: when the next one is tried, and how long
+	// that is after the last.
+	retryAt time.Time
+	retryIn time.Duration
+	// pending is the first segment that the file would not have covered; 0: no checkpoint has failed.
+	pending atomic.Uint64
 }
 
 // enter read-holds use, unless the filter is gone.
@@ -106,7 +112,7 @@ func nameSpace(err error) error {
 func (k *diskFilter) due() bool {
 	journaled := k.journal.Bytes()
 	p, ok := k.memory.(kind.Sweeping)
-	return journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.Bytes()/4)) || ok && p.Stale(journaled)
+	return k.pending.Load() != 0 || journaled > max(k.store.opt.CheckpointBytes, int64(k.memory.Bytes()/4)) || ok && p.Stale(journaled)
 }
 
 // checkpoint rewrites the file and drops the journal before it. A failure leaves the
@@ -131,23 +137,35 @@ func (k *diskFilter) checkpointBy(waited bool, write func(path string, from uint
 	start := time.Now()
 	err := k.writeCheckpoint(write)
 	if err != nil {
-		k.retryAt = time.Now().Add(checkpointRetry)
+		k.retryIn = min(max(2*k.retryIn, checkpointRetry), maxCheckpointRetry)
+		k.retryAt = time.Now().Add(k.retryIn)
 		return fmt.Errorf("checkpoint of filter %s: %w", k.spec.Name, nameSpace(err))
 	}
+	k.retryIn = 0
 	k.store.log.Debug("checkpoint", "filter", k.spec.Name, "took", time.Since(start), slog.Uint64("bytes", k.memory.Bytes()))
 	return nil
 }
 
+// writeCheckpoint does again what has failed, from the same segment on: each rotation takes a new
+// file, perhaps on a disk that is nearly full.
 func (k *diskFilter) writeCheckpoint(write func(path string, from uint64) error) error {
-	from, err := k.journal.Rotate()
-	if err != nil {
-		return err
+	from := k.pending.Load()
+	if from == 0 {
+		var err error
+		if from, err = k.journal.Rotate(); err != nil {
+			return err
+		}
+		k.pending.Store(from)
 	}
 	// Every key in a segment before from was in memory before it was appended.
 	if err := write(filepath.Join(k.dir, k.kind.File), from); err != nil {
 		return err
 	}
-	return k.journal.Discard(from)
+	if err := k.journal.Discard(from); err != nil {
+		return err
+	}
+	k.pending.Store(0)
+	return nil
 }
 
 // sweep releases a part of the expired items.

@@ -30,8 +30,11 @@ import (
 const (
 	flushEvery      = time.Second            // durability: interval
 	checkpointEvery = 100 * time.Millisecond // how often the journals' sizes are checked
-	checkpointRetry = 30 * time.Second
-	sweepEvery      = 100 * time.Millisecond // how often a part of the expired items is released
+	// checkpointRetry is how long after a checkpoint that failed the next one is tried. It doubles each
+	// time: a file that does not fit takes what space is left, until it is removed.
+	checkpointRetry    = 30 * time.Second
+	maxCheckpointRetry = 16 * checkpointRetry
+	sweepEvery         = 100 * time.Millisecond // how often a part of the expired items is released
 )
 
 // Options say where a store is and how it works.

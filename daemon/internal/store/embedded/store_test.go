@@ -181,6 +181,46 @@ func TestJournalDoesNotGrowOverRestarts(t *testing.T) {
 	mustHold(t, opt.Dir, 20)
 }
 
+// A checkpoint that fails is due until one succeeds, even if nothing more is added, and each further try takes
+// no new segment.
+func TestCheckpointThatFailsIsDue(t *testing.T) {
+	f := &failing{}
+	opt := options(t.TempDir())
+	opt.FS.Hook = f.hook
+	store, set := mustOpen(t, opt)
+	segments := func() int {
+		names, err := filepath.Glob(filepath.Join(set.dir, "journal-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	f.set("bitmap-write")
+	for i := range 5 {
+		storetest.Add(t, set, storetest.Keys(set, i, 1))
+		if err := set.checkpointBy(true, func(path string, from uint64) error { return set.memory.Write(opt.FS, path, from) }); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("got %v, want EIO", err)
+		}
+	}
+	if n := segments(); n > 2 {
+		t.Errorf("%d segments after five tries", n)
+	}
+	if !set.due() {
+		t.Fatal("it is not due")
+	}
+	f.set("")
+	if store.checkpointDue(); segments() == 0 {
+		t.Error("tried again at once")
+	}
+	set.checkpointing.Lock()
+	set.retryAt = time.Time{}
+	set.checkpointing.Unlock()
+	if store.checkpointDue(); set.due() || segments() > 1 {
+		t.Errorf("after one that succeeded: due %v, %d segments", set.due(), segments())
+	}
+	mustHold(t, crash(t, opt.Dir), 5)
+}
+
 // Batches go on while checkpoints are written; a crash at any moment loses nothing.
 func TestCheckpointsUnderLoad(t *testing.T) {
 	dir := t.TempDir()
