@@ -196,6 +196,7 @@ func (k *diskFilter) drop() (away string, err error) {
 		return "", &engine.UnknownFilterError{Ref: k.spec.Name}
 	}
 	if err := k.journal.Close(); err != nil {
+		k.journal.Resume()
 		return "", err
 	}
 	if away, err = k.store.takeAway(k.dir); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
@@ -191,5 +192,36 @@ func TestMergedBitsAreSeenAfterCommit(t *testing.T) {
 	mustHold(t, crash(t, opt.Dir), 200)
 	if left, _ := filepath.Glob(filepath.Join(opt.Dir, "filters", "*", "*.tmp")); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// A filter that cannot be dropped or cleared, as a file of its journal cannot be removed, goes on.
+func TestFilterGoesOnAfterAJournalThatIsNotRemoved(t *testing.T) {
+	ctx := context.Background()
+	next := storetest.Identity()
+	next.Generation = 2
+	for name, end := range map[string]func(*Store) error{
+		"drop":  func(s *Store) error { return s.Drop(ctx, uri) },
+		"clear": func(s *Store) error {
+			return s.Clear(ctx, uri, next, func(cleared engine.Set) { storetest.Add(t, cleared, storetest.Keys(cleared, 0, 10)) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &failing{}
+			opt := options(t.TempDir())
+			opt.FS.Hook = f.hook
+			store, set := mustOpen(t, opt)
+			storetest.Add(t, set, storetest.Keys(set, 0, 100))
+			must(t, set.checkpoint()) // which keeps the segment as a spare
+			f.set("journal-spare-remove")
+			if err := end(store); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("got %v, want EIO", err)
+			}
+			f.set("")
+			must(t, store.Ready(ctx))
+			storetest.Add(t, set, storetest.Keys(set, 100, 100))
+			mustHold(t, crash(t, opt.Dir), 200)
+			must(t, end(store))
+		})
 	}
 }

@@ -334,7 +334,8 @@ func (j *Journal) Next() uint64 {
 	return j.seq
 }
 
-// Resume undoes a Close that returned no error. It must not be called concurrently with others.
+// Resume undoes a Close, even one that returned an error; if what was written could not be made durable, it
+// does nothing. It must not be called concurrently with others.
 func (j *Journal) Resume() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
