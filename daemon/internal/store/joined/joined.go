@@ -149,7 +149,11 @@ func (s *Store) forward(from <-chan engine.Change) {
 			case change.Set == nil && change.Gone != nil:
 				s.end(change.Spec)
 			case change.Set != nil && !s.serve(change.Spec):
-				continue
+				if change.Gone == nil {
+					continue
+				}
+				change.Set = nil // what it replaces is gone all the same
+				s.end(change.Spec)
 			}
 			select {
 			case s.changes <- change:
@@ -166,20 +170,30 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity)
 	if err != nil {
 		return nil, err
 	}
-	set, err := store.Create(ctx, spec, b)
-	if err == nil && !s.serve(spec) {
+	return s.make(spec, func() (engine.Set, error) { return store.Create(ctx, spec, b) })
+}
+
+// make lets create make a filter, unless the other store has one of its name or id. That must be known
+// before: a filter that is made and not served would be served in the place of the other after a start.
+func (s *Store) make(spec engine.Spec, create func() (engine.Set, error)) (engine.Set, error) {
+	s.mu.Lock()
+	before, there := s.served[spec.Name]
+	s.mu.Unlock()
+	if !s.serve(spec) {
 		return nil, fmt.Errorf("filter %s, id %d: another store has one of that name or id: %w", spec.Name, spec.ID, engine.ErrConflict)
+	}
+	set, err := create()
+	if err != nil {
+		if s.end(spec); there { // as another daemon has made it
+			s.serve(before)
+		}
 	}
 	return set, err
 }
 
 // CreateFilled implements engine.Filler: filters with a bit-map are in the daemon's own store.
 func (s *Store) CreateFilled(ctx context.Context, spec engine.Spec, h bloom.Header, fill func(context.Context, engine.Sink) error) (engine.Set, error) {
-	set, err := s.main.CreateFilled(ctx, spec, h, fill)
-	if err == nil {
-		s.serve(spec)
-	}
-	return set, err
+	return s.make(spec, func() (engine.Set, error) { return s.main.CreateFilled(ctx, spec, h, fill) })
 }
 
 // Drop implements engine.Store.

@@ -192,3 +192,42 @@ func TestNoneBeside(t *testing.T) {
 		t.Error("somebody else can change it")
 	}
 }
+
+// announcing is a store beside that only tells of changes.
+type announcing struct {
+	Beside
+	changes chan engine.Change
+}
+
+func (a announcing) Changes() <-chan engine.Change { return a.changes }
+func (a announcing) Close() error                  { return nil }
+
+// A filter is not made in one store while the engine has yet to hear of one of its name or id in the other:
+// after a start it would be served in the place of that one.
+func TestNothingIsMadeThatClashes(t *testing.T) {
+	ctx := context.Background()
+	main, beside := openMain(t), announcing{changes: make(chan engine.Change)}
+	s := Join(main, beside, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	gone, set := &mysqlstore.Set{}, &mysqlstore.Set{}
+	beside.changes <- engine.Change{Spec: spec(1001, "shared", "mysql"), Set: gone}
+	if change := <-s.Changes(); change.Set != gone {
+		t.Fatalf("got %+v", change)
+	}
+	for _, clash := range []engine.Spec{spec(1002, "shared", ""), spec(1001, "own", "")} {
+		if _, err := s.Create(ctx, clash, storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("%s, id %d: %v, want ErrConflict", clash.Name, clash.ID, err)
+		}
+	}
+	if made, err := main.Load(ctx); err != nil || len(made) != 0 {
+		t.Errorf("made all the same: %v, %v", made, err)
+	}
+	if _, err := s.Create(ctx, spec(7, "own", ""), storetest.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	// Another daemon, which does not know of the own one, drops the shared one and makes it again.
+	beside.changes <- engine.Change{Spec: spec(7, "shared", "mysql"), Set: set, Gone: gone}
+	if change := <-s.Changes(); change.Set != nil || change.Gone != gone {
+		t.Errorf("got %+v, want that the first one is gone", change)
+	}
+}
