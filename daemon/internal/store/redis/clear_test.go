@@ -21,6 +21,7 @@ import (
 type daemon struct {
 	t *testing.T
 	*engine.Engine
+	store *Store
 }
 
 func startDaemon(t *testing.T, addr string, specs ...engine.Spec) *daemon {
@@ -43,7 +44,7 @@ func startDaemon(t *testing.T, addr string, specs ...engine.Spec) *daemon {
 		stop()
 		work.Wait()
 	})
-	return &daemon{t, e}
+	return &daemon{t, e, store}
 }
 
 // ask adds items as a caller would: if the filter is cleared meanwhile, it asks the new one.

@@ -252,25 +252,29 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 	return nil
 }
 
-// unregister ends a filter, and returns the version from which daemons know it.
+// unregister ends a filter, and returns the version from which daemons know it. After an error the
+// filter goes on here; if Redis has dropped it, poll ends it, and tells the engine.
 func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.mu.Lock()
 	f := s.sets[spec.Name]
-	delete(s.sets, spec.Name)
 	s.mu.Unlock()
 	if f == nil {
 		return 0, &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	if err := base.Close(f); err != nil {
-		return 0, err
+	version, err = s.registry.Unregister(ctx, f.Base().Entry)
+	if err == nil {
+		err = s.registry.ForgetID(ctx, spec.Name) // who makes it again gets another id
 	}
-	if version, err = s.registry.Unregister(ctx, f.Base().Entry); err != nil {
+	if err != nil {
+		signal(s.early)
 		return 0, f.Base().EngineError(ctx, err)
 	}
-	// Who makes it again gets another id.
-	return version, f.Base().EngineError(ctx, s.registry.ForgetID(ctx, spec.Name))
+	if err := s.discard(f); err != nil {
+		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
+	}
+	return version, nil
 }
 
 // sweeper lets go of what has expired, here; Redis does so by itself. It also gives mirrors the
