@@ -79,6 +79,9 @@ type Copier struct {
 
 	noteTimeout time.Duration // a constant, except in tests
 
+	agree  sync.Once
+	agreed chan struct{} // closed when store and archive agree: filters know when they were last written back
+
 	mu      sync.Mutex
 	busy    map[string]underway // by filter
 	stopped bool
@@ -93,7 +96,7 @@ type underway struct {
 
 // New makes a Copier for an engine whose Archive is link, and registers its metrics.
 func New(e *engine.Engine, link *Link, registry prometheus.Registerer, log *slog.Logger) *Copier {
-	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.Connected), noteTimeout: noteTimeout, busy: map[string]underway{}}
+	return &Copier{engine: e, link: link, log: log, metrics: newMetrics(registry, e, link.Connected), noteTimeout: noteTimeout, agreed: make(chan struct{}), busy: map[string]underway{}}
 }
 
 // Stop cuts off the copies under way, which harms none of the versions, and waits for
@@ -297,6 +300,7 @@ func (k *Copier) Reconcile(ctx context.Context) {
 		}
 		if err == nil {
 			k.log.Info("store and archive agree on the filters", "filters", len(k.engine.Filters()))
+			k.agree.Do(func() { close(k.agreed) })
 			return
 		}
 		k.log.Warn("the archive cannot be read; filters that the store has are served, others wait",
@@ -307,11 +311,12 @@ func (k *Copier) Reconcile(ctx context.Context) {
 	}
 }
 
-// Every writes all bit-maps back, one after the other, each time interval has passed. If the
-// archive cannot be reached, the round ends: the others would each wait for it in vain. The interval varies by a tenth, so that daemons that were started together drift apart. Every
-// returns when ctx ends.
+// Every writes all bit-maps back, one after the other, each time interval has passed; what has passed before
+// a start counts. If the archive cannot be reached, the round ends: the others would each wait for it in vain.
+// The interval varies by a tenth, so that daemons that were started together drift apart. Every returns when
+// ctx ends.
 func (k *Copier) Every(ctx context.Context, interval time.Duration) {
-	for sleep(ctx, jittered(interval)) {
+	for due := k.awaitFirst(ctx, interval); due; due = sleep(ctx, jittered(interval)) {
 		var unreachable error
 		for _, f := range k.engine.Filters() {
 			if _, err := f.BitMap(); err != nil {
@@ -334,6 +339,27 @@ func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 			// Other errors were logged and counted; the next round is another try.
 		}
 	}
+}
+
+// awaitFirst waits until the first round of this process is due, and reports false if ctx ended first. A
+// daemon that is started more often than interval passes would otherwise have none.
+func (k *Copier) awaitFirst(ctx context.Context, interval time.Duration) bool {
+	start, wait := time.Now(), jittered(interval)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(wait):
+		return true
+	case <-k.agreed:
+	}
+	passed := time.Duration(0)
+	for _, f := range k.engine.Filters() {
+		if last := f.Stats().LastWriteback; !last.IsZero() {
+			passed = max(passed, start.Sub(last))
+		}
+	}
+	wait = max(wait-passed, jittered(interval/10)) // not all daemons of a fleet at once
+	return sleep(ctx, wait-time.Since(start))
 }
 
 func jittered(d time.Duration) time.Duration {

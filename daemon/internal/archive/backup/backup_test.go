@@ -318,6 +318,56 @@ func TestDeadArchiveIsAskedOnce(t *testing.T) {
 	})
 }
 
+// The time since the last writeback counts over a restart.
+func TestIntervalGoesOnOverARestart(t *testing.T) {
+	for _, test := range []struct {
+		ago, least, most time.Duration
+	}{
+		{0, 21 * time.Hour, 27 * time.Hour}, // never
+		{10 * time.Hour, 11 * time.Hour, 17 * time.Hour},
+		{23 * time.Hour, 2 * time.Hour, 4 * time.Hour},
+		{1000 * time.Hour, 2 * time.Hour, 3 * time.Hour},
+		{-time.Hour, 21 * time.Hour, 27 * time.Hour}, // the clock was set
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			log := slog.New(slog.DiscardHandler)
+			store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "always", Log: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := engine.Open(t.Context(), store, engine.Settings{Log: log, Filters: []engine.Spec{
+				{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			start, asked := time.Now(), time.Duration(0)
+			if bits, err := e.Filters()[0].BitMap(); err != nil {
+				t.Fatal(err)
+			} else if test.ago != 0 {
+				bits.WrittenBack(start.Add(-test.ago))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			link := NewLink(archive.Options{})
+			link.connect = func(context.Context, archive.Options) (*archive.Archive, error) {
+				asked = time.Since(start)
+				cancel()
+				return nil, archive.ErrUnreachable
+			}
+			k := New(e, link, prometheus.NewRegistry(), log)
+			k.Reconcile(ctx)
+			k.Every(ctx, 24*time.Hour)
+			if asked < test.least || asked > test.most {
+				t.Errorf("last written back %s ago: written back after %s, want %s to %s", test.ago, asked, test.least, test.most)
+			}
+			k.Stop()
+			if err := errors.Join(link.Close(t.Context()), store.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Close does not wait until an attempt ends by itself.
 func TestLinkIsClosedInAnAttempt(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
