@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -252,6 +253,7 @@ func TestDamagedDocument(t *testing.T) {
 				a := r.open()
 				h := header(2)
 				r.write(a, "uri", newSet(t, h).add(key(h, 1, 1)))
+				r.write(a, "ip", newSet(t, h).add(key(h, 1, 1)))
 				before, _ := r.files(a)
 				if _, err := a.versions.UpdateOne(ctx, bson.M{"_id": "uri-1"}, bson.M{"$set": c.set}); err != nil {
 					t.Fatal(err)
@@ -263,6 +265,12 @@ func TestDamagedDocument(t *testing.T) {
 					if err == nil || !strings.Contains(err.Error(), c.want) {
 						t.Errorf("%s: %v, want %q", what, err, c.want)
 					}
+				}
+				if all, bad, err := a.Newest(ctx); err != nil || len(all) != 1 || all[0].ID != "ip-1" || len(bad) != 1 || !strings.Contains(fmt.Sprint(bad["uri"]), c.want) {
+					t.Errorf("Newest: %v, %v, %v, want ip, and why uri cannot be used", all, bad, err)
+				}
+				if _, err := a.versions.DeleteOne(ctx, bson.M{"_id": "ip-1"}); err != nil {
+					t.Fatal(err)
 				}
 				var format *FormatError
 				if name == "newer format" && (!errors.As(latest, &format) || format.Format != 5) {

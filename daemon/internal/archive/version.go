@@ -182,8 +182,48 @@ func (a *Archive) Versions(ctx context.Context, filter string) ([]Version, error
 	return all, nil
 }
 
+// Newest returns, for each filter, the newest version that is switched on. Of a filter whose newest version cannot
+// be used it returns the reason in bad, by the filter's name: as in Latest, no older version takes its place, and
+// the other filters have nothing to do with it.
+func (a *Archive) Newest(ctx context.Context) (all []Version, bad map[string]error, err error) {
+	seen := map[string]bool{}
+	bad = map[string]error{}
+	err = a.eachDocument(ctx, "", func(raw bson.Raw) error {
+		name, _ := raw.Lookup("bitmap_type", "name").StringValueOK()
+		status, _ := raw.Lookup("status").StringValueOK()
+		if name != "" && (seen[name] || status != statusOn) {
+			return nil
+		}
+		seen[name] = true
+		d, err := decodeVersion(raw)
+		if err != nil && name == "" {
+			return err
+		}
+		v := Version{}
+		if err == nil {
+			v, err = d.version()
+		}
+		if err != nil {
+			bad[name] = a.named(err)
+			return nil
+		}
+		all = append(all, v)
+		return nil
+	})
+	return all, bad, a.named(err)
+}
+
 // documents returns those of a filter, or of all for "", newest first, including fences.
-func (a *Archive) documents(ctx context.Context, filter string) ([]versionDoc, error) {
+func (a *Archive) documents(ctx context.Context, filter string) (docs []versionDoc, err error) {
+	return docs, a.eachDocument(ctx, filter, func(raw bson.Raw) error {
+		d, err := decodeVersion(raw)
+		docs = append(docs, d)
+		return err
+	})
+}
+
+// eachDocument visits the documents of a filter, or of all for "", newest first, including fences.
+func (a *Archive) eachDocument(ctx context.Context, filter string, visit func(raw bson.Raw) error) error {
 	ctx, cancel := a.bound(ctx, stripeTimes)
 	defer cancel()
 	which := bson.D{}
@@ -193,18 +233,15 @@ func (a *Archive) documents(ctx context.Context, filter string) ([]versionDoc, e
 	order := bson.D{{Key: "bitmap_type.name", Value: 1}, {Key: "number", Value: -1}}
 	cursor, err := a.versions.Find(ctx, which, options.Find().SetSort(order))
 	if err != nil {
-		return nil, explain(ctx, err)
+		return explain(ctx, err)
 	}
 	defer cursor.Close(ctx)
-	var docs []versionDoc
 	for cursor.Next(ctx) {
-		d, err := decodeVersion(cursor.Current)
-		if err != nil {
-			return nil, err
+		if err := visit(cursor.Current); err != nil {
+			return err
 		}
-		docs = append(docs, d)
 	}
-	return docs, explain(ctx, cursor.Err())
+	return explain(ctx, cursor.Err())
 }
 
 // highestNumber returns the highest number of the filter's documents, or 0 if there are none.

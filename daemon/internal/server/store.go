@@ -131,7 +131,11 @@ func resyncFrom(store engine.Store, archive engine.Archive) {
 			return err
 		}
 		for _, a := range newest {
-			if a.Spec.Name == spec.Name && a.Header.SameBits(bits.Header()) {
+			switch {
+			case a.Spec.Name != spec.Name:
+			case a.Err != nil:
+				return a.Err
+			case a.Header.SameBits(bits.Header()):
 				return a.Restore(ctx, bits)
 			}
 		}

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
@@ -106,13 +105,16 @@ func (l *Link) Newest(ctx context.Context) ([]engine.Archived, error) {
 	if err != nil {
 		return nil, err
 	}
-	versions, err := a.Versions(ctx, "")
-	if err != nil && !errors.Is(err, archive.ErrNone) {
+	versions, bad, err := a.Newest(ctx)
+	if err != nil {
 		return nil, err
 	}
 	var all []engine.Archived
-	for _, v := range NewestOfEach(versions) {
+	for _, v := range versions {
 		all = append(all, l.archived(a, v, nil))
+	}
+	for name, err := range bad {
+		all = append(all, engine.Archived{Spec: engine.Spec{Name: name}, Err: err})
 	}
 	return all, nil
 }

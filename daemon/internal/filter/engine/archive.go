@@ -25,6 +25,9 @@ type Archived struct {
 	Header  bloom.Header
 	Items   uint64 // estimate by bloom's formula, so fewer items mean fewer bits
 	Created time.Time
+	// Err is why this version, which is the newest, cannot be used; then only the name of Spec is known.
+	// Nil: it can.
+	Err error
 	// Restore sets in into all bits of the version, and commits it. If the version turns out
 	// to be damaged, some of its bits may have been set when Restore returns an error.
 	Restore func(ctx context.Context, into Sink) error

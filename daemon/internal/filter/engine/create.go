@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -170,6 +171,10 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 		return nil, nil
 	}
 	all, err := e.archive.Newest(ctx)
+	var found *Archived
+	if i := slices.IndexFunc(all, func(a Archived) bool { return a.Spec.Name == name }); i >= 0 && err == nil {
+		found, err = &all[i], all[i].Err
+	}
 	switch {
 	case err != nil && e.startEmpty:
 		e.log.Warn("the archive cannot be asked, and the settings say not to wait for it", "filter", name, "err", err)
@@ -177,12 +182,7 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 	case err != nil:
 		return nil, &RestoringError{Filter: name, Cause: err}
 	}
-	for _, a := range all {
-		if a.Spec.Name == name {
-			return &a, nil
-		}
-	}
-	return nil, nil
+	return found, nil
 }
 
 // makeEmpty makes an empty filter. The caller has begun its change.

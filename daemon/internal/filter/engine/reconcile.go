@@ -63,7 +63,7 @@ func (e *Engine) announce(inArchive map[string]*Archived, fresh bool) {
 		e.waiting[name] = w
 	}
 	for name, a := range inArchive {
-		if _, known := e.waiting[name]; fresh && !known && e.name[name] == nil && e.quarantined(name) == nil {
+		if _, known := e.waiting[name]; fresh && !known && a.Err == nil && e.name[name] == nil && e.quarantined(name) == nil {
 			e.waiting[name] = waiting{spec: a.Spec}
 		}
 	}
@@ -91,14 +91,20 @@ func (e *Engine) reconcileAlone(ctx context.Context, cause error) error {
 			continue
 		}
 		if e.isWaiting(spec.Name) { // it was not made meanwhile
-			e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
-				"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
-			_, err = e.makeEmpty(ctx, spec, newIdentity(1))
+			err = e.startWithout(ctx, spec, cause)
 		}
 		end()
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// startWithout makes a filter empty, as the settings say not to wait for the archive.
+func (e *Engine) startWithout(ctx context.Context, spec Spec, cause error) error {
+	e.log.Warn("filter starts EMPTY: the archive cannot be asked, and the settings say not to wait for it; "+
+		"items seen before are new again, and if the archive has this filter the two cannot be merged", "filter", spec.Name, "err", cause)
+	_, err := e.makeEmpty(ctx, spec, newIdentity(1))
+	return err
 }
 
 func (e *Engine) isWaiting(name string) bool {
@@ -137,6 +143,10 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 		}
 	}()
 	switch {
+	case a != nil && a.Err != nil && wanted && e.startEmpty:
+		return errors.Join(a.Err, e.startWithout(ctx, w.spec, a.Err))
+	case a != nil && a.Err != nil:
+		return a.Err
 	case have != nil && a == nil:
 		return nil // written back some day
 	case have != nil:

@@ -51,6 +51,43 @@ func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
 	}
 }
 
+// One filter's version that cannot be used, such as a newer program's, keeps only that filter waiting.
+func TestOthersDoNotWaitForABadVersion(t *testing.T) {
+	a := newShelf()
+	newer := errors.New("format 9")
+	a.bad = map[string]error{"ip": newer, "old": newer}
+	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1); err != nil {
+		t.Fatal(err)
+	}
+	want := []engine.Spec{spec(1, "uri"), spec(2, "ip")}
+	b := open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a})
+	if err := b.Reconcile(t.Context()); !errors.Is(err, newer) {
+		t.Errorf("reconcile: %v, want that it is tried again", err)
+	}
+	if n := b.fresh("uri", 1, 2); n != 1 {
+		t.Errorf("uri: %d new, want 1", n)
+	}
+	b.wantWaiting("ip", newer)
+	if _, _, err := b.Create(t.Context(), spec(1000, "pages")); err != nil {
+		t.Errorf("another one: %v", err)
+	}
+	var waits *engine.RestoringError
+	if _, _, err := b.Create(t.Context(), spec(1001, "old")); !errors.As(err, &waits) || !errors.Is(err, newer) {
+		t.Errorf("one of the same: %v", err)
+	}
+	a.bad = nil
+	b.reconcile()
+	// Settings that say not to wait.
+	a.bad = map[string]error{"ip": newer}
+	b = open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a, StartEmpty: true})
+	if err := b.Reconcile(t.Context()); !errors.Is(err, newer) {
+		t.Errorf("reconcile: %v", err)
+	}
+	if n := b.fresh("ip", 1) + b.fresh("uri", 1, 2); n != 2 {
+		t.Errorf("%d new, want 2", n)
+	}
+}
+
 func TestFiltersWaitForTheArchive(t *testing.T) {
 	a := newShelf()
 	a.down = errors.New("down")

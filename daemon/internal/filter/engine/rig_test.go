@@ -17,8 +17,9 @@ import (
 
 // shelf is an engine.Archive in memory.
 type shelf struct {
-	down    error // the error of a query
-	damaged error // the error of a restore, after half of the bits
+	down    error            // the error of a query
+	damaged error            // the error of a restore, after half of the bits
+	bad     map[string]error // why versions of filters cannot be used
 	maps    map[string]*bloom.Map
 	specs   map[string]engine.Spec
 }
@@ -30,6 +31,9 @@ func (s *shelf) Newest(context.Context) ([]engine.Archived, error) {
 		return nil, s.down
 	}
 	var all []engine.Archived
+	for name, err := range s.bad {
+		all = append(all, engine.Archived{Spec: engine.Spec{Name: name}, Err: err})
+	}
 	for name, m := range s.maps {
 		all = append(all, engine.Archived{Spec: s.specs[name], Header: m.Header(), Items: m.Fill().Items, Created: time.Unix(1700000000, 0),
 			Restore: func(ctx context.Context, into engine.Sink) error { return s.restore(ctx, m, into) }})

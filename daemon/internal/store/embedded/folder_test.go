@@ -201,7 +201,7 @@ func TestFilterGoesOnAfterAJournalThatIsNotRemoved(t *testing.T) {
 	next := storetest.Identity()
 	next.Generation = 2
 	for name, end := range map[string]func(*Store) error{
-		"drop":  func(s *Store) error { return s.Drop(ctx, uri) },
+		"drop": func(s *Store) error { return s.Drop(ctx, uri) },
 		"clear": func(s *Store) error {
 			return s.Clear(ctx, uri, next, func(cleared engine.Set) { storetest.Add(t, cleared, storetest.Keys(cleared, 0, 10)) })
 		},
