@@ -117,6 +117,9 @@ type Settings struct {
 	TokensFile string
 	// Reread are other files that it reads again upon a reload. Some may be "".
 	Reread []string
+	// AtStart are files that it reads only when it starts, such as passwords of the servers that it calls.
+	// Some may be "".
+	AtStart []string
 	// BitMaps are the names of the bit-maps that it must have.
 	BitMaps []string
 	// Database is that of its archive, if it has one.

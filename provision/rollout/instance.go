@@ -76,7 +76,7 @@ func (r *Run) Instance(h inventory.Host, p program.Program) *Instance {
 	}
 	i.daemon = &service.Daemon{
 		Health: i.Health, Pending: i.ledger.why,
-		Read: []string{p.Config(), p.EnvFile(), site.PasswordPath(p)},
+		Read: []string{p.Config(), p.EnvFile()},
 	}
 	i.revert = &service.Revert{Program: p.Program, After: inv.Fleet.Bake}
 	i.units = &service.Units{

@@ -19,8 +19,7 @@ type Daemon struct {
 	// Health checks the daemon, and says which program it is.
 	Health *Health
 	// Read are the files that the daemon reads when it starts, besides those that its settings
-	// name and that it rereads upon a reload: tokens, certificate and key. Globs are
-	// allowed; files that do not exist are ignored.
+	// name. Globs are allowed; files that do not exist are ignored.
 	Read []string
 	// Pending returns what earlier steps have changed, or in a plan would change: why the
 	// daemon must be restarted, and why it must be reloaded. "" means nothing.
@@ -170,7 +169,7 @@ func (d *Daemon) look(ctx context.Context, h host.Host) (seen, error) {
 		}
 		script += fmt.Sprintf("set --; for f in %s; do [ ! -e \"$f\" ] || set -- \"$@\" \"$f\"; done; [ $# -eq 0 ] || stat -Lc '%s %%.6Z %%n' -- \"$@\"\n", strings.Join(patterns, " "), name)
 	}
-	group(ofDaemon, append(unitFiles(d.program().Service()), d.Read...))
+	group(ofDaemon, slices.Concat(unitFiles(d.program().Service()), d.Read, settings.AtStart))
 	group(ofSocket, unitFiles(d.program().Socket()))
 	group(ofReload, append([]string{settings.TokensFile}, settings.Reread...))
 	out, err := h.Run(ctx, host.Command{Root: true, Script: script, Look: true})

@@ -154,3 +154,41 @@ func TestProcessThatHasJustEnded(t *testing.T) {
 		t.Errorf("a process that has ended is steady: %v", err)
 	}
 }
+
+// A daemon keeps the password that it has read when it started, whoever has changed the file since.
+func TestFilesReadAtStart(t *testing.T) {
+	t.Parallel()
+	const password = "/etc/urifilter/mysql.password"
+	h := &files{told: told{says: []string{"ExecMainStartTimestamp=2000000 ActiveState=active MainPID=22 Program=/opt/x"}}, changed: map[string]string{password: "1.5"}}
+	d := &Daemon{Health: &Health{Settings: func(context.Context, host.Host) (program.Settings, error) {
+		return program.Settings{AtStart: []string{"", password}}, nil
+	}}}
+	if n, err := d.lacks(t.Context(), h); err != nil || n.action != nothing {
+		t.Errorf("a file that was there before: %+v, %v", n, err)
+	}
+	h.changed[password] = "2.5"
+	if n, err := d.lacks(t.Context(), h); err != nil || n.action != restart || !strings.HasPrefix(n.why, password) {
+		t.Errorf("a file that has changed since: %+v, %v", n, err)
+	}
+}
+
+// files is a host with files that have changed at some seconds.
+type files struct {
+	told
+	changed map[string]string
+}
+
+func (f *files) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	if !strings.Contains(c.Script, "stat -L") {
+		return f.told.Run(ctx, c)
+	}
+	text := "program 0 /opt/x\n"
+	for line := range strings.Lines(c.Script) {
+		for path, at := range f.changed {
+			if _, group, is := strings.Cut(line, "stat -Lc '"); is && strings.Contains(line, path) {
+				text += strings.Fields(group)[0] + " " + at + " " + path + "\n"
+			}
+		}
+	}
+	return host.Output{Stdout: text}, nil
+}

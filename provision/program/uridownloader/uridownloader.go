@@ -66,6 +66,7 @@ func singleProcess(name string, text []byte) (program.Settings, error) {
 	return program.Settings{
 		Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
 		Reread:   []string{c.TLS.CertFile, c.TLS.KeyFile},
+		AtStart:  []string{c.Redis.PasswordFile, c.MongoDB.URIFile, c.Filter.TokenFile, c.Report.WebhookTokenFile, c.Report.MailPasswordFile},
 		Packages: append(python(c), chromium(c)...),
 		Ask:      askMaster,
 		AskOnHost: func(ctx context.Context, h host.Host, path, token string) error {

@@ -49,11 +49,11 @@ func TestSettings(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	s, err := p.Parse("x.yaml", []byte("listen: 0.0.0.0:8001\ntls: {cert_file: /c, key_file: /k}\nauth: {tokens_file: /t}\ndata_dir: /srv/d\n"))
+	s, err := p.Parse("x.yaml", []byte("listen: 0.0.0.0:8001\ntls: {cert_file: /c, key_file: /k}\nauth: {tokens_file: /t}\ndata_dir: /srv/d\nfilter: {url: \"http://127.0.0.1:8000\", token_file: /f}\nredis: {password_file: /r}\n"))
 	if err != nil || s.Validate() != nil {
 		t.Fatal(err, s.Validate())
 	}
-	if s.Listen != "0.0.0.0:8001" || s.URL != "https://127.0.0.1:8001" || s.TokensFile != "/t" || s.DataDir != "/srv/d" || strings.Join(s.Reread, " ") != "/c /k" {
+	if s.Listen != "0.0.0.0:8001" || s.URL != "https://127.0.0.1:8001" || s.TokensFile != "/t" || s.DataDir != "/srv/d" || strings.Join(s.Reread, " ") != "/c /k" || strings.Join(strings.Fields(strings.Join(s.AtStart, " ")), " ") != "/r /f" {
 		t.Errorf("got %+v", s)
 	}
 	if _, err := p.Parse("x.yaml", []byte("\nlissten: x\n")); err == nil || !strings.Contains(err.Error(), "x.yaml:2: lissten: unknown key; did you mean listen?") {

@@ -113,3 +113,11 @@ func TestWhatADaemonIsAsked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestFilesReadAtStart(t *testing.T) {
+	t.Parallel()
+	s, err := Program().Parse("test", []byte("redis: {password_file: /r}\nmysql: {addr: \"127.0.0.1:3306\", password_file: /m}\n"))
+	if err != nil || !slices.Equal(s.AtStart, []string{"/r", "/m"}) {
+		t.Errorf("%q, %v", s.AtStart, err)
+	}
+}

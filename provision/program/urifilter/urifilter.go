@@ -37,6 +37,7 @@ func parse(name string, text []byte) (program.Settings, error) {
 			c.TLS.CertFile, c.TLS.KeyFile,
 			c.Redis.TLSCAFile, c.Redis.TLSCertFile, c.Redis.TLSKeyFile, c.MySQL.TLSCAFile, c.MySQL.TLSCertFile, c.MySQL.TLSKeyFile, c.MongoDB.TLSCAFile, c.MongoDB.TLSCertFile, c.MongoDB.TLSKeyFile,
 		},
+		AtStart:  []string{c.Redis.PasswordFile, c.MySQL.PasswordFile},
 		Database: c.MongoDB.Database, PlainRedis: c.Store == "redis" && !c.Redis.TLS,
 	}
 	specs := c.Specs()
