@@ -135,7 +135,11 @@ func (f Folder) writeManifest(ctx context.Context, h host.Host, dir string, m Ma
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("cd %s && umask 022 && cat >manifest.tmp && sync manifest.tmp && mv -Tf manifest.tmp manifest.json", host.Quote(dir))
+	// The bytes are counted, because a cut connection ends the input just like its real end.
+	script := fmt.Sprintf(`cd %s && umask 022 && cat >manifest.tmp || exit
+got=$(($(wc -c <manifest.tmp)))
+[ "$got" = %d ] || { rm -f manifest.tmp; echo "got $got of %[2]d bytes" >&2; exit 1; }
+sync manifest.tmp && mv -Tf manifest.tmp manifest.json && sync .`, host.Quote(dir), len(text))
 	if _, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text)}); err != nil {
 		return fmt.Errorf("release %s: manifest: %w", m.ID, err)
 	}

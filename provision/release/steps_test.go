@@ -261,3 +261,29 @@ func TestCurrentIsUndone(t *testing.T) {
 		t.Errorf("after the undo: %s, %q, %v", list.Current, said, err)
 	}
 }
+
+// cut is a machine whose connection ends in the middle of what a command reads.
+type cut struct{ *machine }
+
+func (h cut) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	if c.Stdin != nil {
+		c.Stdin = io.LimitReader(c.Stdin, 20)
+	}
+	return h.machine.Run(ctx, c)
+}
+
+// A release stays one when the connection ends while its mark is written.
+func TestMarkThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	d := deployment(t, f, "urifilter v1", time.Unix(1e9, 0))
+	apply(t, h, d.Upload(), d.Current())
+	if err := f.MarkHealthy(t.Context(), cut{h}, d.ID(), time.Now()); err == nil || !strings.Contains(err.Error(), "got 20 of ") {
+		t.Errorf("error %v", err)
+	}
+	list, err := f.List(t.Context(), h)
+	if m, there := list.Find(d.ID()); err != nil || !there || m.Healthy != nil {
+		t.Errorf("%v, %+v", err, list)
+	}
+}
