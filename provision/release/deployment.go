@@ -226,8 +226,8 @@ func (p *pointing) Undo(ctx context.Context, h host.Host, _ error) (string, erro
 	return "release " + p.before + " is current again", nil
 }
 
-// Healthy is the step that notes that the release has passed the health check. It follows
-// that check; rollbacks go back to such releases.
+// Healthy is the step that notes that the release has passed the health check, and is the last that
+// has. It follows that check; rollbacks go back to such releases.
 func (d *Deployment) Healthy() step.Wish {
 	return d.Folder.markHealthy(func(Listing) string { return d.id })
 }
@@ -244,13 +244,17 @@ func (f Folder) markHealthy(id func(Listing) string) step.Wish {
 			return nil, err
 		}
 		want := id(list)
-		if m, ok := list.Find(want); ok && m.Healthy != nil {
+		last := list.lastHealthy(want)
+		if m, ok := list.Find(want); ok && m.Healthy != nil && !last.After(*m.Healthy) {
 			return nil, nil
 		}
-		return &step.Change{
-			Summary: "mark " + want + " healthy",
-			Apply:   func(ctx context.Context) error { return f.MarkHealthy(ctx, h, want, time.Now()) },
-		}, nil
+		return &step.Change{Summary: "mark " + want + " healthy", Apply: func(ctx context.Context) error {
+			at := time.Now()
+			if last.After(at) {
+				at = last.Add(time.Second) // the clock of another operator's machine was ahead
+			}
+			return f.MarkHealthy(ctx, h, want, at)
+		}}, nil
 	})
 }
 

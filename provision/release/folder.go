@@ -51,6 +51,16 @@ func (l Listing) Previous() (Manifest, bool) {
 	return best, best.ID != ""
 }
 
+// lastHealthy returns when another release than id was healthy last; zero: none ever was.
+func (l Listing) lastHealthy(id string) (last time.Time) {
+	for _, m := range l.Releases {
+		if m.ID != id && m.Healthy != nil && m.Healthy.After(last) {
+			last = *m.Healthy
+		}
+	}
+	return last
+}
+
 // List asks a host for its releases. The list may be empty.
 func (f Folder) List(ctx context.Context, h host.Host) (Listing, error) {
 	script := fmt.Sprintf(`readlink %s || echo

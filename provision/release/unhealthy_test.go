@@ -39,3 +39,35 @@ func TestACrashTakesTheMarkAway(t *testing.T) {
 		t.Errorf("a rollback would go to %s", m.ID)
 	}
 }
+
+// A release that is healthy once more, after a rollback, is the one that was healthy last: the next rollback goes to it,
+// and not to the one that people went away from. It is also kept as long as any.
+func TestWhatWasHealthyLast(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	start := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
+	var all []*Deployment
+	for i, text := range []string{"urifilter v1", "urifilter v2", "urifilter v3", "urifilter v4"} {
+		d := deployment(t, f, text, start.Add(time.Duration(i)*time.Hour))
+		apply(t, h, d.Upload(), d.Current())
+		all = append(all, d)
+		if i == 3 {
+			break
+		}
+		// The clock of the machine that deployed the third was ahead.
+		at := map[bool]time.Time{false: start.Add(time.Duration(i) * time.Hour), true: time.Now().Add(time.Hour)}[i == 2]
+		if err := f.MarkHealthy(t.Context(), h, d.ID(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, h, f.Pointing(all[0].ID), f.Healthy())
+	if done := apply(t, h, f.Healthy()); len(done) != 0 {
+		t.Errorf("a second time: %q", done)
+	}
+	apply(t, h, f.Pointing(all[3].ID), all[3].Healthy(), all[3].Prune())
+	list, err := f.List(t.Context(), h)
+	if m, ok := list.Previous(); err != nil || !ok || m.ID != all[0].ID() {
+		t.Errorf("a rollback would go to %s, want %s; %v", m.ID, all[0].ID(), err)
+	}
+}
