@@ -63,11 +63,11 @@ echo "nobody has confirmed ${from:-what was started}: back to $to${failed:+, wit
 // wentBackPath is the file in which a host notes when, and from which release, it went back by itself.
 func wentBackPath(p systemd.Program) string { return p.Root() + "/went-back" }
 
-// script returns the whole script around that which restores.
-func (r *Revert) script(restore string) string {
+// script returns what stands before and after that which restores.
+func (r *Revert) script() (head, tail string) {
 	p := r.Program
 	current, socket := p.Root()+"/current", systemd.Dir+"/"+p.Socket()
-	return fmt.Sprintf(revertHead, host.Written, p.RevertScript(), host.LockPath, current, socket) + restore +
+	return fmt.Sprintf(revertHead, host.Written, p.RevertScript(), host.LockPath, current, socket),
 		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath)
 }
 
@@ -78,15 +78,16 @@ func (r *Revert) disarming() string {
 		p.RevertTimer(), p.RevertDir(), systemd.Dir, p.RevertService())
 }
 
-// Arm leaves on a host the script that restores what it has now, and starts the timer. A script that is
-// there already stays: it restores what was confirmed last.
+// Arm leaves on a host the script that restores what it has now, and starts the timer. What a script that is
+// there already restores follows: together they restore what was confirmed last.
 func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
 	p := r.Program
 	files, err := systemd.RenderRevert(p, r.After)
 	if err != nil {
 		return err
 	}
-	text := r.script(restore)
+	head, tail := r.script()
+	text := head + restore
 	var units strings.Builder
 	for _, f := range files {
 		fmt.Fprintf(&units, "cat >%s <<'end of the unit'\n%send of the unit\n", host.Quote(systemd.Dir+"/"+f.Name), f.Content)
@@ -94,10 +95,13 @@ func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
 	script := fmt.Sprintf(`umask 077
 mkdir -p %[1]s && cat >%[2]s.new || exit
 [ "$(($(wc -c <%[2]s.new)))" = %[3]d ] || { echo "the script was cut off" >&2; exit 1; }
-if [ -e %[2]s ]; then rm -f %[2]s.new; echo kept; else sync %[2]s.new && mv %[2]s.new %[2]s && sync %[1]s || exit; fi
+if [ -e %[2]s ]; then echo kept; sed '1,/^failed=$/d' %[2]s >>%[2]s.new || exit; else cat >>%[2]s.new <<'end of the script' || exit
+%[6]send of the script
+fi
+sync %[2]s.new && mv %[2]s.new %[2]s && sync %[1]s || exit
 umask 022
 %[4]ssystemctl daemon-reload && systemctl enable --quiet %[5]s && systemctl restart %[5]s`,
-		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer())
+		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer(), tail)
 	out, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text), Secret: true})
 	if err != nil {
 		return fmt.Errorf("prepare the way back: %w", err)

@@ -1,0 +1,81 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/systemd"
+)
+
+// elsewhere is this machine as a host, whose folders are below another one, and whose systemctl does nothing.
+type elsewhere struct {
+	host.Host
+	dir string
+}
+
+// at returns a script with the paths of the folders.
+func (h elsewhere) at(script string) string {
+	script = strings.ReplaceAll(script, h.dir, "") // some have been replaced already
+	return strings.NewReplacer("/opt/", h.dir+"/opt/", systemd.Dir, h.dir+"/units", "/units", h.dir+"/units", "/run/", h.dir+"/run/").Replace(script)
+}
+
+func (h elsewhere) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", "systemctl() { :; }\n"+h.at(c.Script))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, &stdout, &stderr
+	err := cmd.Run()
+	if err != nil {
+		err = &host.CommandError{Output: host.Output{Stdout: stdout.String(), Stderr: stderr.String()}}
+	}
+	return host.Output{Stdout: stdout.String()}, err
+}
+
+// A run that begins before a host has gone back from what an earlier one has started changes more of it: the host
+// goes back from both.
+func TestWayBackOfTwoRuns(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the commands are those of Linux hosts")
+	}
+	p := systemd.Program{Name: "greeter", Does: "greets", Documentation: "https://example.com"}
+	h := elsewhere{dir: t.TempDir()}
+	for _, name := range []string{"units", "run"} {
+		if err := os.Mkdir(filepath.Join(h.dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := &Revert{Program: p, After: time.Minute}, &Revert{Program: p, After: time.Minute}
+	for _, run := range []struct {
+		r       *Revert
+		restore string
+	}{{first, "echo release A >>/run/restored\n"}, {second, "echo settings of A >>/run/restored\n"}} {
+		if err := run.r.Arm(t.Context(), h, run.restore); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !first.armed || second.armed {
+		t.Errorf("armed: %v, %v", first.armed, second.armed)
+	}
+	script, err := os.ReadFile(filepath.Join(h.dir, p.RevertScript()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("sh", "-c", "systemctl() { :; }\n"+h.at(string(script))).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "back to no release\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got, err := os.ReadFile(filepath.Join(h.dir, "run", "restored")); err != nil || string(got) != "settings of A\nrelease A\n" {
+		t.Errorf("restored: %q, %v", got, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(h.dir, p.RevertDir(), "*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
