@@ -33,11 +33,11 @@ const revertHead = `# %s. It restores what ran before, unless a run confirms wha
 LC_ALL=C; export LC_ALL
 umask 022
 cd /
-[ -e %s ] || exit 0
 exec 9<>%s
 flock -n 9 || exit 0
-printf '%%s\n' "who=the host itself" "what=going back, as nobody has confirmed what was started" "since=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)" "pid=$$" >%[3]s
-from=$(readlink %s); from=${from##*/}
+[ -e %s ] || exit 0 # a run has confirmed it meanwhile
+printf '%%s\n' "who=the host itself" "what=going back, as nobody has confirmed what was started" "since=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)" "pid=$$" >%[2]s
+from=$(readlink %[4]s); from=${from##*/}
 port=$(cat %s 2>/dev/null)
 failed=
 `
@@ -67,7 +67,7 @@ func wentBackPath(p systemd.Program) string { return p.Root() + "/went-back" }
 func (r *Revert) script() (head, tail string) {
 	p := r.Program
 	current, socket := p.Root()+"/current", systemd.Dir+"/"+p.Socket()
-	return fmt.Sprintf(revertHead, host.Written, p.RevertScript(), host.LockPath, current, socket),
+	return fmt.Sprintf(revertHead, host.Written, host.LockPath, p.RevertScript(), current, socket),
 		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath)
 }
 
