@@ -383,6 +383,10 @@ func TestFaultsBeforeAnyHostIsAsked(t *testing.T) {
 			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis]}]\nredis: {port: 8000}\n", nil, (*Toolkit).Plan,
 			"host a: port 8000 is that of redis.port and of listen of urifilter",
 		},
+		"a server at the port for clients of Redis": {
+			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis]}]\nredis: {tls: true}\nsettings: {resp: {listen: '127.0.0.1:6380'}}\n", nil, (*Toolkit).Plan,
+			"host a: port 6380 is that of redis.tls_port and of resp.listen of urifilter: want two\nhint: ",
+		},
 		"a filter that a worker beside another one cannot ask": {
 			"hosts: [{name: a, address: 10.0.0.1, roles: [filter, redis, mongodb, master]}, {name: b, address: 10.0.0.2, roles: [filter, worker]}]\nmongodb: {flavor: ferretdb}\n", nil, (*Toolkit).InstallAll,
 			"filter.url: the filter of host a listens on 127.0.0.1:8000 alone, where host b cannot ask it",

@@ -112,7 +112,9 @@ type Settings struct {
 	Validate func() error
 	// Listen is the host:port of the daemon, URL its address for calls on its own host.
 	Listen, URL string
-	DataDir     string
+	// More are other host:port on which it listens, by the names of their settings.
+	More    map[string]string
+	DataDir string
 	// TokensFile holds the tokens that it accepts; "": it asks for none.
 	TokensFile string
 	// Reread are other files that it reads again upon a reload. Some may be "".

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -74,9 +75,15 @@ func (s *Site) listeners(ctx context.Context, h inventory.Host) []listener {
 		if err != nil {
 			continue
 		}
-		if name, text, err := net.SplitHostPort(told.Listen); err == nil {
-			port, _ := strconv.Atoi(text) // checked with the settings
-			all = append(all, listener{"listen of " + p.Name, port, listenedOn(name)})
+		own := func(key, at string) {
+			if name, text, err := net.SplitHostPort(at); err == nil {
+				port, _ := strconv.Atoi(text) // checked with the settings
+				all = append(all, listener{key + " of " + p.Name, port, listenedOn(name)})
+			}
+		}
+		own("listen", told.Listen)
+		for _, key := range slices.Sorted(maps.Keys(told.More)) {
+			own(key, told.More[key])
 		}
 	}
 	return all

@@ -40,6 +40,9 @@ func parse(name string, text []byte) (program.Settings, error) {
 		AtStart:  []string{c.Redis.PasswordFile, c.MySQL.PasswordFile},
 		Database: c.MongoDB.Database, PlainRedis: c.Store == "redis" && !c.Redis.TLS,
 	}
+	if c.RESP.Listen != "" {
+		s.More = map[string]string{"resp.listen": c.RESP.Listen}
+	}
 	specs := c.Specs()
 	for _, spec := range specs {
 		s.BitMaps = append(s.BitMaps, spec.Name)
