@@ -91,7 +91,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Wis
 			return nil, err
 		}
 		if there && text == now.Content {
-			return s.restartStale(ctx, h)
+			return s.restartStale(ctx, h, configPath)
 		}
 		return &step.Change{Summary: "edit " + configPath, Diff: diff.Masked(configPath, now.Content, text), Apply: func(ctx context.Context) error {
 			if !there {
@@ -133,14 +133,17 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 
 // restartStale restarts a server that still runs with an older file: the run that wrote the new one
 // was interrupted.
-func (s *Server) restartStale(ctx context.Context, h host.Host) (*step.Change, error) {
+func (s *Server) restartStale(ctx context.Context, h host.Host, path string) (*step.Change, error) {
 	script := fmt.Sprintf(`since=$(systemctl show --property=ActiveEnterTimestamp --value %s)
-systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), configPath)
+systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), host.Quote(path))
 	out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 3, 4}, Watch: true})
 	if err != nil || out.Code != 0 {
 		return nil, err
 	}
-	return &step.Change{Summary: "restart " + s.options.Unit + ", which runs with an older " + configPath, Apply: func(ctx context.Context) error {
+	return &step.Change{Summary: "restart " + s.options.Unit + ", which runs with an older " + path, Apply: func(ctx context.Context) error {
+		if err := host.AsRoot(ctx, h, "systemctl daemon-reload"); err != nil { // it may be of the unit
+			return err
+		}
 		return s.systemctl(ctx, h, "restart")
 	}}, nil
 }

@@ -1,6 +1,9 @@
 package mongodb
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,5 +162,45 @@ func TestEditedForTLS(t *testing.T) {
 	theirs := before + "  tls: {mode: requireTLS, certificateKeyFile: /etc/ssl/mongo.pem}\n"
 	if kept, err := edited(theirs, without.encryption()...); err != nil || kept != theirs {
 		t.Errorf("of others: %v\n%s", err, kept)
+	}
+}
+
+// stale is a host on which the drop-in is as it must be, and newer than the server that runs.
+type stale struct {
+	host.Host
+	content string
+	ran     []string
+}
+
+func (h *stale) Run(_ context.Context, c host.Command) (host.Output, error) {
+	switch {
+	case strings.Contains(c.Script, "stat -Lc"):
+		return host.Output{Stdout: fmt.Sprintf("1\nregular file|%d|644|root|root\n%s", len(h.content), h.content)}, nil
+	case !c.Look && !c.Watch:
+		h.ran = append(h.ran, c.Script)
+	}
+	return host.Output{Stdout: "LoadState=loaded\nActiveState=active\n"}, nil
+}
+
+// A run that was broken off between the new address of FerretDB and its restart is completed by the next.
+func TestFerretDBThatWasNotRestarted(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{Flavor: FerretDB, Bind: []string{"10.0.0.5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &stale{}
+	change, err := s.ferretListens().Look(t.Context(), h)
+	if err != nil || change == nil || change.Diff == "" {
+		t.Fatal(change, err)
+	}
+	h.content = strings.Join(slices.DeleteFunc(strings.SplitAfter(change.Diff, "\n"), func(l string) bool { return !strings.HasPrefix(l, "+") || strings.HasPrefix(l, "+++") }), "")
+	h.content = strings.TrimPrefix(strings.ReplaceAll(h.content, "\n+", "\n"), "+")
+	change, err = s.ferretListens().Look(t.Context(), h)
+	if err != nil || change == nil || change.Diff != "" || !strings.HasPrefix(change.Summary, "restart ferretdb, which runs with an older ") {
+		t.Fatalf("%+v, %v", change, err)
+	}
+	if err := change.Apply(t.Context()); err != nil || len(h.ran) != 2 || h.ran[0] != "systemctl daemon-reload" || !strings.Contains(h.ran[1], "systemctl restart ferretdb.service") {
+		t.Errorf("%q, %v", h.ran, err)
 	}
 }

@@ -87,8 +87,11 @@ RestartSec=3s
 	return step.NewWish("mongodb: address", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		wish := host.File{Path: s.dropIn(), Content: content}
 		now, _, err := host.ReadFile(ctx, h, wish.Path)
-		if err != nil || wish.Same(now) {
+		if err != nil {
 			return nil, err
+		}
+		if wish.Same(now) {
+			return s.restartStale(ctx, h, wish.Path)
 		}
 		return &step.Change{Summary: "listen on " + s.Address(true, ""), Diff: diff.Unified(wish.Path, now.Content, wish.Content), Apply: func(ctx context.Context) error {
 			if err := host.PutUnits(ctx, h, wish); err != nil {
