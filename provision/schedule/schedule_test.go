@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
@@ -39,5 +41,37 @@ func TestCrontabText(t *testing.T) {
 	}
 	if job := s.dropInFiles()[0].Content; !strings.Contains(job, "\nExecStart=\nExecStart=/opt/urifilter/current/urifilter bitmap update") {
 		t.Errorf("got\n%s", job)
+	}
+}
+
+// timerless is a host that has the drop-ins, but not the timer.
+type timerless struct {
+	host.Host
+	ran []host.Command
+}
+
+func (h *timerless) Run(_ context.Context, c host.Command) (host.Output, error) {
+	h.ran = append(h.ran, c)
+	return host.Output{Stdout: "LoadState=not-found\n"}, nil
+}
+
+// The program registers the timer by a command that changes the host: it must neither be run twice, nor be answered
+// from memory.
+func TestRegisteringIsNoLook(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{Program: systemd.Urifilter(), Kind: Timer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &timerless{}
+	change, err := s.timer().Look(t.Context(), h)
+	if err != nil || change == nil {
+		t.Fatal(change, err)
+	}
+	if err := change.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := h.ran[len(h.ran)-1]; !strings.Contains(last.Script, "service install --timer") || last.Look || last.Watch {
+		t.Errorf("%+v", last)
 	}
 }

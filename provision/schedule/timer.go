@@ -74,7 +74,7 @@ func (s *Schedule) timer() step.Wish {
 // start the timer. From then on the program keeps them up to date with its other units.
 func (s *Schedule) register(ctx context.Context, h host.Host) error {
 	script := host.Words(s.Program.Binary(), "service", "install", "--timer", "--config", s.Program.Config(), "--user", s.User, "--group", s.Group)
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{noProgram}, Look: true})
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true, OK: []int{noProgram}})
 	if err == nil && out.Code == noProgram {
 		return fmt.Errorf("%s does not exist\nhint: go tool mage deploy", s.Program.Binary())
 	}
