@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,5 +74,44 @@ func TestRegisteringIsNoLook(t *testing.T) {
 	}
 	if last := h.ran[len(h.ran)-1]; !strings.Contains(last.Script, "service install --timer") || last.Look || last.Watch {
 		t.Errorf("%+v", last)
+	}
+}
+
+// written is a host that has the drop-ins, which systemd has not read.
+type written struct {
+	host.Host
+	files map[string]string
+	ran   []string
+}
+
+func (h *written) Run(_ context.Context, c host.Command) (host.Output, error) {
+	for path, content := range h.files {
+		if strings.Contains(c.Script, path) {
+			return host.Output{Stdout: fmt.Sprintf("1\nregular file|%d|644|root|root\n%s", len(content), content)}, nil
+		}
+	}
+	if !c.Look && !c.Watch {
+		h.ran = append(h.ran, c.Script)
+	}
+	return host.Output{Stdout: "NeedDaemonReload=no\n\nNeedDaemonReload=yes\n"}, nil
+}
+
+// A timer keeps its old time until systemd has read the new one, also when the run that wrote it was broken off.
+func TestDropInsThatSystemdHasNotRead(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{Program: systemd.Urifilter(), Kind: Timer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &written{files: map[string]string{}}
+	for _, f := range s.dropInFiles() {
+		h.files[f.Path] = f.Content
+	}
+	change, err := s.dropIns().Look(t.Context(), h)
+	if err != nil || change == nil || !strings.Contains(change.Summary, "urifilter-writeback.timer") {
+		t.Fatal(change, err)
+	}
+	if err := change.Apply(t.Context()); err != nil || len(h.ran) != 1 || h.ran[0] != "systemctl daemon-reload" {
+		t.Errorf("%q, %v", h.ran, err)
 	}
 }

@@ -47,12 +47,24 @@ func (s *Schedule) dropIns() step.Wish {
 			}
 		}
 		if len(differ) == 0 {
-			return nil, nil
+			return s.unread(ctx, h)
 		}
 		c.Summary = "write " + strings.Join(names, ", ")
 		c.Apply = func(ctx context.Context) error { return host.PutUnits(ctx, h, differ...) }
 		return c, nil
 	})
+}
+
+// unread has systemd read the drop-ins that a run has left which was broken off before that.
+func (s *Schedule) unread(ctx context.Context, h host.Host) (*step.Change, error) {
+	units := host.Words(s.Program.JobService(), s.Program.JobTimer())
+	out, err := h.Run(ctx, host.Command{Script: "systemctl show --property=NeedDaemonReload " + units, Watch: true})
+	if err != nil || !strings.Contains(out.Stdout, "=yes") {
+		return nil, err
+	}
+	return &step.Change{Summary: "have systemd read the files of " + units, Apply: func(ctx context.Context) error {
+		return host.AsRoot(ctx, h, "systemctl daemon-reload")
+	}}, nil
 }
 
 func (s *Schedule) timer() step.Wish {
