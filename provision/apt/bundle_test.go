@@ -144,3 +144,20 @@ func TestBundleFaults(t *testing.T) {
 		t.Errorf("compressed: got %v", err)
 	}
 }
+
+// What a collection has left that found no room on the disk, or was killed, is no part of a bundle: it is carried to a
+// site where nobody can make another.
+func TestBundleAfterACollectionThatFailed(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"debian12-amd64/a.deb": "a", "debian12-amd64/b.deb.new": "half of b", Sums + ".new": "half of the sums"})
+	if err := WriteSums(dir); err != nil {
+		t.Fatal(err)
+	}
+	b, err := OpenBundle(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -150,11 +150,14 @@ func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum st
 	if hexSum(content) != sum {
 		return fmt.Errorf("fetch %s: it arrived damaged: run the same command again", from)
 	}
-	if err := os.WriteFile(to+".new", content, 0o644); err != nil {
+	if err := os.WriteFile(to+unfinished, content, 0o644); err != nil {
 		return err
 	}
-	return os.Rename(to+".new", to)
+	return os.Rename(to+unfinished, to)
 }
+
+// unfinished ends the names of files that are being written, and of those that a call without room on the disk has left.
+const unfinished = ".new"
 
 func hexSum(content []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(content))
@@ -164,7 +167,7 @@ func hexSum(content []byte) string {
 func WriteSums(dir string) error {
 	var lines []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == Sums {
+		if err != nil || entry.IsDir() || entry.Name() == Sums || strings.HasSuffix(path, unfinished) {
 			return err
 		}
 		content, err := os.ReadFile(path)
@@ -183,8 +186,8 @@ func WriteSums(dir string) error {
 	}
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
 	name := filepath.Join(dir, Sums)
-	if err := os.WriteFile(name+".new", []byte(strings.Join(lines, "")), 0o644); err != nil {
+	if err := os.WriteFile(name+unfinished, []byte(strings.Join(lines, "")), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(name+".new", name)
+	return os.Rename(name+unfinished, name)
 }
