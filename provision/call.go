@@ -12,6 +12,8 @@ import (
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
+	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/rollout"
 )
 
 // resumable are the targets with -resume: those that process a fleet in batches. The others are
@@ -81,14 +83,21 @@ func shellWord(text string) string {
 // fingerprint identifies what is rolled out: inventory, settings, tokens and program.
 func (t *Toolkit) fingerprint() string {
 	sum := sha256.New()
-	paths := []string{t.inventory.Path(), t.o.Binary}
+	paths := []string{t.inventory.Path()}
 	for _, p := range t.o.Programs {
 		own, _ := t.inventory.Own(p.Section)
-		paths = append(paths, own.SettingsFile, own.Binary)
+		paths = append(paths, own.SettingsFile)
+		given := []string{(&rollout.Builds{Given: t.o.Binary}).GivenFor(p), own.Binary}
+		for _, h := range t.inventory.Hosts {
+			given = append(given, h.Own(p.Section).Binary)
+		}
+		for _, path := range given {
+			paths = append(paths, release.Paths(path)...)
+		}
 	}
 	for _, path := range paths {
 		fmt.Fprintf(sum, "%s\n", path)
-		if file, err := os.Open(path); err == nil { // {arch} in a path is taken literally
+		if file, err := os.Open(path); err == nil {
 			_, _ = io.Copy(sum, file)
 			_ = file.Close()
 		}

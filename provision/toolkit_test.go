@@ -456,6 +456,26 @@ func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
 	if base.fingerprint() == same {
 		t.Error("other settings, the same fingerprint")
 	}
+	dir := t.TempDir()
+	for given, file := range map[string]string{"{program}-linux-{arch}": "urifilter-linux-arm64", "x-{arch}": "x-amd64", "y": "y"} {
+		base.o.Binary = filepath.Join(dir, given)
+		same := base.fingerprint()
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("another"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if base.fingerprint() == same {
+			t.Errorf("another program %s, the same fingerprint", given)
+		}
+	}
+	base.o.Binary = ""
+	base.inventory.Hosts[1].Binary = filepath.Join(dir, "of-host-{arch}")
+	same = base.fingerprint()
+	if err := os.WriteFile(filepath.Join(dir, "of-host-amd64"), []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if base.fingerprint() == same {
+		t.Error("another program of one host, the same fingerprint")
+	}
 }
 
 // The toolkit's Redis is filled in for master and workers, with its password and certificates, as

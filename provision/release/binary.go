@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,15 @@ type Binary struct {
 // ID names the release of the program. It is the same for all hosts and all runs that
 // deploy it, including resumed ones.
 func (b Binary) ID() string { return NewID(b.Made, b.Content) }
+
+// Paths returns the files that a prebuilt program may be, with {arch} in its path for the architecture.
+func Paths(path string) []string {
+	var all []string
+	for _, arch := range []string{"amd64", "arm64"} {
+		all = append(all, strings.ReplaceAll(path, "{arch}", arch))
+	}
+	return slices.Compact(all)
+}
 
 // Check checks a prebuilt program, with {arch} in its path for the architecture: at least
 // one must be a program for Linux.
