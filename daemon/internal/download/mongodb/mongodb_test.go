@@ -38,11 +38,8 @@ func open(t testing.TB, o Options) *Store {
 	return s
 }
 
-func TestConformance(t *testing.T)       { conformance(t, 60, 20) }
-func TestSystemConformance(t *testing.T) { conformance(t, 150, 10) }
-
-// conformance runs the suite on FerretDB, and on a server that the environment names.
-func conformance(t *testing.T, steps, part int) {
+// TestConformance runs the suite on FerretDB, and on a server that the environment names.
+func TestConformance(t *testing.T) {
 	t.Parallel()
 	servers := map[string]string{"ferretdb": start(t).URI()}
 	if uri := os.Getenv(mongotest.EnvURI); uri != "" {
@@ -50,7 +47,7 @@ func conformance(t *testing.T, steps, part int) {
 	}
 	for name, uri := range servers {
 		t.Run(name, func(t *testing.T) {
-			downloadtest.Run(t, downloadtest.Options{Steps: steps, Part: part, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
+			downloadtest.Run(t, downloadtest.Options{Steps: 60, Part: 20, LargeBody: inline, New: func(t *testing.T, clock *downloadtest.Clock) func() download.Store {
 				o := Options{URI: uri, Database: newDatabase(), Now: clock.Now}
 				if name == "given" {
 					t.Cleanup(func() { dropDatabase(t, o) }) // the server stays
