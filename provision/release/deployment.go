@@ -248,14 +248,20 @@ func (f Folder) markHealthy(id func(Listing) string) step.Wish {
 		if m, ok := list.Find(want); ok && m.Healthy != nil && !last.After(*m.Healthy) {
 			return nil, nil
 		}
-		return &step.Change{Summary: "mark " + want + " healthy", Apply: func(ctx context.Context) error {
-			at := time.Now()
-			if last.After(at) {
-				at = last.Add(time.Second) // the clock of another operator's machine was ahead
-			}
-			return f.MarkHealthy(ctx, h, want, at)
-		}}, nil
+		return &step.Change{
+			Summary: "mark " + want + " healthy",
+			Apply:   func(ctx context.Context) error { return f.MarkHealthy(ctx, h, want, healthyAt(time.Now(), last)) },
+		}, nil
 	})
+}
+
+// healthyAt returns the time for the mark of a release that is healthy now, later than the last of the others:
+// marks are in whole seconds, and the clock of another operator's machine may be ahead.
+func healthyAt(now, last time.Time) time.Time {
+	if after := last.Add(time.Second); after.After(now) {
+		return after
+	}
+	return now
 }
 
 // Unhealthy is the step that removes the mark from the current release when it crashes, so

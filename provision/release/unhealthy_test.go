@@ -71,3 +71,15 @@ func TestWhatWasHealthyLast(t *testing.T) {
 		t.Errorf("a rollback would go to %s, want %s; %v", m.ID, all[0].ID(), err)
 	}
 }
+
+// Releases that become healthy within one second have different marks, though these are in whole seconds.
+func TestHealthyWithinOneSecond(t *testing.T) {
+	t.Parallel()
+	last := time.Unix(1e9, 0)
+	for _, now := range []time.Duration{-time.Hour, 0, time.Second / 2, time.Second, time.Minute} {
+		at := healthyAt(last.Add(now), last)
+		if !at.Truncate(time.Second).After(last) || now >= time.Second && !at.Equal(last.Add(now)) {
+			t.Errorf("%s after the last mark: %s after it", now, at.Sub(last))
+		}
+	}
+}
