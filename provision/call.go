@@ -95,7 +95,8 @@ func (t *Toolkit) fingerprint() string {
 			paths = append(paths, release.Paths(path)...)
 		}
 	}
-	for _, path := range paths {
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) { // many hosts may have the same program
 		fmt.Fprintf(sum, "%s\n", path)
 		if file, err := os.Open(path); err == nil {
 			_, _ = io.Copy(sum, file)

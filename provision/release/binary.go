@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ func Paths(path string) []string {
 	for _, arch := range []string{"amd64", "arm64"} {
 		all = append(all, strings.ReplaceAll(path, "{arch}", arch))
 	}
-	return slices.Compact(all)
+	return all
 }
 
 // Check checks a prebuilt program, with {arch} in its path for the architecture: at least
