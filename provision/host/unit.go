@@ -15,12 +15,11 @@ type Unit struct {
 	Active  bool
 	Enabled bool // for good
 	Runtime bool // enabled until the next boot
-	Stale   bool // its files are newer than what systemd has read of them
 }
 
 // LookAtUnit asks systemd for a unit, which need not exist.
 func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
-	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState,NeedDaemonReload " + Quote(name), Watch: true})
+	out, err := h.Run(ctx, Command{Script: "systemctl show --property=LoadState,ActiveState,UnitFileState " + Quote(name), Watch: true})
 	if err != nil {
 		return u, fmt.Errorf("%s: %w", name, err)
 	}
@@ -28,7 +27,6 @@ func LookAtUnit(ctx context.Context, h Host, name string) (u Unit, err error) {
 	return Unit{
 		Loaded: m["LoadState"] == "loaded", Active: m["ActiveState"] == "active",
 		Enabled: m["UnitFileState"] == "enabled", Runtime: m["UnitFileState"] == "enabled-runtime",
-		Stale: m["NeedDaemonReload"] == "yes",
 	}, nil
 }
 
@@ -55,11 +53,17 @@ func PutUnits(ctx context.Context, h Host, files ...File) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// Systemctl runs systemctl verb unit. An error has the end of the unit's log: of
+// Reread returns the beginning of a command that needs units as they are on the disk. A run that was broken off may have
+// changed files that systemd has not read.
+func Reread(units ...string) string {
+	return "{ ! systemctl show -p NeedDaemonReload " + Words(units...) + " | grep -q yes || systemctl daemon-reload; } && "
+}
+
+// Systemctl runs systemctl verb unit, with the unit as it is on the disk. An error has the end of the unit's log: of
 // the journal, and of files, which are shell patterns.
 func Systemctl(ctx context.Context, h Host, verb, unit string, files ...string) error {
 	// Clear the start limit: this start was asked for.
-	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; systemctl %s %[1]s", Quote(unit), verb)
+	script := fmt.Sprintf("systemctl reset-failed %s 2>/dev/null; %ssystemctl %s %[1]s", Quote(unit), Reread(unit), verb)
 	if _, err := h.Run(ctx, Command{Script: script, Root: true}); err != nil {
 		return fmt.Errorf("%s %s: %w%s", verb, strings.TrimSuffix(unit, ".service"), err, UnitLog(ctx, h, unit, files...))
 	}

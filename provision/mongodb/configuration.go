@@ -141,9 +141,6 @@ systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -g
 		return nil, err
 	}
 	return &step.Change{Summary: "restart " + s.options.Unit + ", which runs with an older " + path, Apply: func(ctx context.Context) error {
-		if err := host.AsRoot(ctx, h, "systemctl daemon-reload"); err != nil { // it may be of the unit
-			return err
-		}
 		return s.systemctl(ctx, h, "restart")
 	}}, nil
 }

@@ -200,7 +200,7 @@ func TestFerretDBThatWasNotRestarted(t *testing.T) {
 	if err != nil || change == nil || change.Diff != "" || !strings.HasPrefix(change.Summary, "restart ferretdb, which runs with an older ") {
 		t.Fatalf("%+v, %v", change, err)
 	}
-	if err := change.Apply(t.Context()); err != nil || len(h.ran) != 2 || h.ran[0] != "systemctl daemon-reload" || !strings.Contains(h.ran[1], "systemctl restart ferretdb.service") {
+	if err := change.Apply(t.Context()); err != nil || len(h.ran) != 1 || !strings.Contains(h.ran[0], "systemctl daemon-reload") || !strings.Contains(h.ran[0], "systemctl restart ferretdb.service") {
 		t.Errorf("%q, %v", h.ran, err)
 	}
 }

@@ -237,9 +237,7 @@ func (d *Daemon) act(ctx context.Context, h host.Host, action int) error {
 	}
 	unit, socket := p.Service(), p.Socket()
 	// systemd starts a unit that crashed too often only after this reset.
-	script := "systemctl reset-failed " + unit + " " + socket + " 2>/dev/null\n" +
-		// A run that was broken off may have changed files of the units that systemd has not read.
-		"if systemctl show -p NeedDaemonReload " + unit + " " + socket + " | grep -q yes; then systemctl daemon-reload || exit; fi\n"
+	script := "systemctl reset-failed " + unit + " " + socket + " 2>/dev/null\n" + host.Reread(unit, socket)
 	switch action {
 	case reload:
 		script = "systemctl reload " + unit
