@@ -157,16 +157,21 @@ func withoutHint(err error) error {
 // install puts a key into authorized_keys of the login, unless it is there already.
 func install(ctx context.Context, c *Conn, public ssh.PublicKey) error {
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
-	script := fmt.Sprintf(`cd && umask 077 && mkdir -p .ssh && chmod 700 .ssh && touch .ssh/authorized_keys && chmod 600 .ssh/authorized_keys || exit
-key=%s
-grep -qF "$key" .ssh/authorized_keys && exit 0
-[ -z "$(tail -c 1 .ssh/authorized_keys)" ] || echo >>.ssh/authorized_keys
-printf '%%s %%s\n' "$key" %s >>.ssh/authorized_keys && sync .ssh/authorized_keys`,
-		host.Quote(line), host.Quote(host.Toolkit))
-	if _, err := c.Run(ctx, host.Command{Script: script}); err != nil {
+	if _, err := c.Run(ctx, host.Command{Script: installing(line)}); err != nil {
 		return fmt.Errorf("put the key on the host: %w", err)
 	}
 	return nil
+}
+
+// installing returns the script that puts a line of authorized_keys there, without its comment. A key in a line
+// that is a comment is not there.
+func installing(line string) string {
+	return fmt.Sprintf(`cd && umask 077 && mkdir -p .ssh && chmod 700 .ssh && touch .ssh/authorized_keys && chmod 600 .ssh/authorized_keys || exit
+key=%s
+grep -v '^[[:blank:]]*#' .ssh/authorized_keys | grep -qF "$key" && exit 0
+[ -z "$(tail -c 1 .ssh/authorized_keys)" ] || echo >>.ssh/authorized_keys
+printf '%%s %%s\n' "$key" %s >>.ssh/authorized_keys && sync .ssh/authorized_keys`,
+		host.Quote(line), host.Quote(host.Toolkit))
 }
 
 // Checked is the result of ssh:check for a host.
