@@ -111,23 +111,28 @@ func parseStat(head string) (f File, size int64, err error) {
 	return File{Mode: fs.FileMode(mode) & fs.ModePerm, Owner: fields[3], Group: fields[4]}, size, nil
 }
 
+// unfinished begins the names of files that WriteFile writes. Programs that read whole folders skip names that begin
+// with a dot.
+const unfinished = ".urifilter-write-"
+
 // WriteFile replaces a file atomically, as root: it writes a file beside it, syncs and
 // renames it. After an error the old file is unchanged. The folder must exist. The
-// content goes through standard input, so it may be a secret.
+// content goes through standard input, so it may be a secret. What a host that lost its power, or a
+// process that was killed, has left in the folder is removed when nothing has been written to it for two minutes.
 func WriteFile(ctx context.Context, h Host, f File) error {
 	f = f.complete()
 	dir, base := path.Split(f.Path)
-	// Programs that read whole folders skip names that begin with a dot. The bytes are
-	// counted, because a cut connection ends the input just like its real end.
+	// The bytes are counted, because a cut connection ends the input just like its real end.
 	script := fmt.Sprintf(`umask 077
-t=$(mktemp %s) || exit
+find %[6]s -maxdepth 1 -name '%[7]s*' -mmin +2 -exec rm -f {} +
+t=$(mktemp %[1]s) || exit
 trap 'rm -f "$t"' EXIT
 trap 'exit 1' HUP INT TERM
 cat >"$t" || exit
 got=$(($(wc -c <"$t")))
 [ "$got" = %d ] || { echo "got $got of %[2]d bytes" >&2; exit 1; }
 chown %s "$t" && chmod %#o "$t" && sync "$t" && mv -Tf "$t" %s && sync %s`,
-		Quote(dir+"."+base+".XXXXXX"), len(f.Content), Quote(f.Owner+":"+f.Group), f.Mode, Quote(f.Path), Quote(dir))
+		Quote(dir+unfinished+base+"-XXXXXX"), len(f.Content), Quote(f.Owner+":"+f.Group), f.Mode, Quote(f.Path), Quote(dir), unfinished)
 	_, err := h.Run(ctx, Command{Script: script, Root: true, Stdin: strings.NewReader(f.Content)})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.Path, err)
