@@ -21,6 +21,23 @@ type elsewhere struct {
 	dir string
 }
 
+// newElsewhere skips the test where there are no such commands.
+func newElsewhere(t *testing.T) elsewhere {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the commands are those of Linux hosts")
+	}
+	h := elsewhere{dir: t.TempDir()}
+	for _, name := range []string{"units", "run"} {
+		if err := os.Mkdir(filepath.Join(h.dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+var greeter = systemd.Program{Name: "greeter", Does: "greets", Documentation: "https://example.com"}
+
 // at returns a script with the paths of the folders.
 func (h elsewhere) at(script string) string {
 	script = strings.ReplaceAll(script, h.dir, "") // some have been replaced already
@@ -42,16 +59,7 @@ func (h elsewhere) Run(ctx context.Context, c host.Command) (host.Output, error)
 // goes back from both.
 func TestWayBackOfTwoRuns(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("the commands are those of Linux hosts")
-	}
-	p := systemd.Program{Name: "greeter", Does: "greets", Documentation: "https://example.com"}
-	h := elsewhere{dir: t.TempDir()}
-	for _, name := range []string{"units", "run"} {
-		if err := os.Mkdir(filepath.Join(h.dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h, p := newElsewhere(t), greeter
 	first, second := &Revert{Program: p, After: time.Minute}, &Revert{Program: p, After: time.Minute}
 	for _, run := range []struct {
 		r       *Revert
@@ -77,5 +85,23 @@ func TestWayBackOfTwoRuns(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(h.dir, p.RevertDir(), "*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// A run that confirms, and ends, just before a host takes the lock has decided: nothing is taken back.
+func TestConfirmedBeforeTheLock(t *testing.T) {
+	t.Parallel()
+	h, p := newElsewhere(t), greeter
+	if err := (&Revert{Program: p, After: time.Minute}).Arm(t.Context(), h, "echo back\n"); err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join(h.dir, p.RevertScript()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirm := "flock() { rm " + host.Quote(filepath.Join(h.dir, p.RevertScript())) + "; }\n"
+	out, err := exec.Command("sh", "-c", confirm+"systemctl() { :; }\n"+h.at(string(script))).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
 	}
 }
