@@ -102,7 +102,9 @@ func (k *diskFilter) switchFile(path string, from uint64) error {
 		return fmt.Errorf("journal segment %d: want %d at most", next, from)
 	}
 	if err := k.journal.Close(); err != nil {
-		k.journal.Resume()
+		if k.journal.Resume() {
+			return err // of a file that is not needed
+		}
 		return translate(err)
 	}
 	err := fs.Rename("clear-rename", path+clearedSuffix, path)

@@ -335,11 +335,12 @@ func (j *Journal) Next() uint64 {
 }
 
 // Resume undoes a Close, even one that returned an error; if what was written could not be made durable, it
-// does nothing. It must not be called concurrently with others.
-func (j *Journal) Resume() {
+// does nothing. It reports whether the journal takes keys again. It must not be called concurrently with others.
+func (j *Journal) Resume() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if errors.Is(j.err, ErrClosed) {
 		j.err = nil
 	}
+	return j.err == nil
 }
