@@ -74,7 +74,11 @@ func (k *diskFilter) replaceFile(m kind.Memory) (from uint64, err error) {
 	if err != nil {
 		return 0, translate(err)
 	}
-	k.pending.CompareAndSwap(0, next) // a checkpoint is due if the filter is not cleared after all
+	defer func() {
+		if err != nil {
+			k.pending.CompareAndSwap(0, next) // no checkpoint has followed the rotation
+		}
+	}()
 	from = next + segmentsMeanwhile
 	fs, path := k.store.opt.FS, filepath.Join(k.dir, k.kind.File)
 	if err := m.Write(fs, path+clearedSuffix, from); err != nil {

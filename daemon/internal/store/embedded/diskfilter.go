@@ -39,7 +39,8 @@ type diskFilter struct {
 	// that is after the last.
 	retryAt time.Time
 	retryIn time.Duration
-	// pending is the first segment that the file would not have covered; 0: no checkpoint has failed.
+	// pending is, after a checkpoint that failed, the first segment that the file would not have covered; 0: none
+	// has failed. It stays 0 while a first try runs, or another would follow that one for nothing.
 	pending atomic.Uint64
 }
 
@@ -141,7 +142,7 @@ func (k *diskFilter) checkpointBy(waited bool, write func(path string, from uint
 		k.retryAt = time.Now().Add(k.retryIn)
 		return fmt.Errorf("checkpoint of filter %s: %w", k.spec.Name, nameSpace(err))
 	}
-	k.retryIn = 0
+	k.retryIn, k.retryAt = 0, time.Time{}
 	k.store.log.Debug("checkpoint", "filter", k.spec.Name, "took", time.Since(start), slog.Uint64("bytes", k.memory.Bytes()))
 	return nil
 }
@@ -155,13 +156,14 @@ func (k *diskFilter) writeCheckpoint(write func(path string, from uint64) error)
 		if from, err = k.journal.Rotate(); err != nil {
 			return err
 		}
-		k.pending.Store(from)
 	}
 	// Every key in a segment before from was in memory before it was appended.
-	if err := write(filepath.Join(k.dir, k.kind.File), from); err != nil {
-		return err
+	err := write(filepath.Join(k.dir, k.kind.File), from)
+	if err == nil {
+		err = k.journal.Discard(from)
 	}
-	if err := k.journal.Discard(from); err != nil {
+	if err != nil {
+		k.pending.Store(from)
 		return err
 	}
 	k.pending.Store(0)
