@@ -48,6 +48,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	served map[string]engine.Spec // by name
+	making map[string]engine.Spec // those that Create and CreateFilled are making; one of a name at a time
 }
 
 var (
@@ -59,7 +60,7 @@ var (
 // Join combines main and beside into one store. If beside is nil, there is no second store, and
 // filters that name one are refused.
 func Join(main Main, beside Beside, log *slog.Logger) *Store {
-	s := &Store{main: main, beside: beside, log: log, served: map[string]engine.Spec{}}
+	s := &Store{main: main, beside: beside, log: log, served: map[string]engine.Spec{}, making: map[string]engine.Spec{}}
 	s.run, s.stop = context.WithCancel(context.Background())
 	sources := []<-chan engine.Change{main.Changes()}
 	if beside != nil {
@@ -118,16 +119,26 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 func (s *Store) serve(spec engine.Spec) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, other := range s.served {
-		if (name == spec.Name || other.ID == spec.ID) && other.KeptIn() != spec.KeptIn() {
-			s.log.Error("filter is NOT served: another store has one of its name or id", "filter", spec.Name, "id", spec.ID,
-				"store", spec.KeptIn(), "other", name, "other_id", other.ID, "other_store", other.KeptIn(),
-				"hint", "drop one of the two, and start the daemon again")
-			return false
-		}
+	if other, clashes := s.clash(spec); clashes {
+		s.log.Error("filter is NOT served: another store has one of its name or id", "filter", spec.Name, "id", spec.ID,
+			"store", spec.KeptIn(), "other", other.Name, "other_id", other.ID, "other_store", other.KeptIn(),
+			"hint", "drop one of the two, and start the daemon again")
+		return false
 	}
 	s.served[spec.Name] = spec
 	return true
+}
+
+// clash finds a filter of the other store that has the name or id of spec. The caller holds mu.
+func (s *Store) clash(spec engine.Spec) (other engine.Spec, found bool) {
+	for _, known := range []map[string]engine.Spec{s.served, s.making} {
+		for name, other := range known {
+			if (name == spec.Name || other.ID == spec.ID) && other.KeptIn() != spec.KeptIn() {
+				return other, true
+			}
+		}
+	}
+	return engine.Spec{}, false
 }
 
 func (s *Store) end(spec engine.Spec) {
@@ -177,16 +188,20 @@ func (s *Store) Create(ctx context.Context, spec engine.Spec, b engine.Identity)
 // before: a filter that is made and not served would be served in the place of the other after a start.
 func (s *Store) make(spec engine.Spec, create func() (engine.Set, error)) (engine.Set, error) {
 	s.mu.Lock()
-	before, there := s.served[spec.Name]
+	other, clashes := s.clash(spec)
+	if !clashes {
+		s.making[spec.Name] = spec
+	}
 	s.mu.Unlock()
-	if !s.serve(spec) {
-		return nil, fmt.Errorf("filter %s, id %d: another store has one of that name or id: %w", spec.Name, spec.ID, engine.ErrConflict)
+	if clashes {
+		return nil, fmt.Errorf("filter %s, id %d: another store has %s, id %d: %w", spec.Name, spec.ID, other.Name, other.ID, engine.ErrConflict)
 	}
 	set, err := create()
-	if err != nil {
-		if s.end(spec); there { // as another daemon has made it
-			s.serve(before)
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.making, spec.Name)
+	if err == nil {
+		s.served[spec.Name] = spec
 	}
 	return set, err
 }

@@ -193,10 +193,16 @@ func TestNoneBeside(t *testing.T) {
 	}
 }
 
-// announcing is a store beside that only tells of changes.
+// announcing is a store beside that only tells of changes, and in which another daemon is quicker.
 type announcing struct {
 	Beside
 	changes chan engine.Change
+	quicker func(engine.Spec)
+}
+
+func (a announcing) Create(_ context.Context, spec engine.Spec, _ engine.Identity) (engine.Set, error) {
+	a.quicker(spec)
+	return nil, engine.ErrConflict
 }
 
 func (a announcing) Changes() <-chan engine.Change { return a.changes }
@@ -229,5 +235,23 @@ func TestNothingIsMadeThatClashes(t *testing.T) {
 	beside.changes <- engine.Change{Spec: spec(7, "shared", "mysql"), Set: set, Gone: gone}
 	if change := <-s.Changes(); change.Set != nil || change.Gone != gone {
 		t.Errorf("got %+v, want that the first one is gone", change)
+	}
+}
+
+// A filter that another daemon was quicker to make is served, though this one did not make it.
+func TestQuickerDaemonsFilterIsKnown(t *testing.T) {
+	ctx := context.Background()
+	var s *Store
+	changes := make(chan engine.Change)
+	beside := announcing{changes: changes, quicker: func(spec engine.Spec) {
+		changes <- engine.Change{Spec: spec, Set: &mysqlstore.Set{}}
+		<-s.Changes()
+	}}
+	s = Join(openMain(t), beside, slog.New(slog.DiscardHandler))
+	defer s.Close()
+	for _, clash := range []string{"mysql", ""} {
+		if _, err := s.Create(ctx, spec(1001, "shared", clash), storetest.Identity()); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("in store %q: %v, want ErrConflict", clash, err)
+		}
 	}
 }
