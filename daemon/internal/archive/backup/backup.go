@@ -312,7 +312,7 @@ func (k *Copier) Reconcile(ctx context.Context) {
 }
 
 // Every writes all bit-maps back, one after the other, each time interval has passed; what has passed before
-// a start counts. If the archive cannot be reached, the round ends: the others would each wait for it in vain.
+// a start counts, from the last writeback or, if there was none, from when the filter was made. If the archive cannot be reached, the round ends: the others would each wait for it in vain.
 // The interval varies by a tenth, so that daemons that were started together drift apart. Every returns when
 // ctx ends.
 func (k *Copier) Every(ctx context.Context, interval time.Duration) {
@@ -354,9 +354,15 @@ func (k *Copier) awaitFirst(ctx context.Context, interval time.Duration) bool {
 	}
 	passed := time.Duration(0)
 	for _, f := range k.engine.Filters() {
-		if last := f.Stats().LastWriteback; !last.IsZero() {
-			passed = max(passed, start.Sub(last))
+		bits, err := f.BitMap()
+		if err != nil {
+			continue
 		}
+		last := f.Stats().LastWriteback
+		if last.IsZero() {
+			last = bits.Header().Created
+		}
+		passed = max(passed, start.Sub(last))
 	}
 	wait = max(wait-passed, jittered(interval/10)) // not all daemons of a fleet at once
 	return sleep(ctx, wait-time.Since(start))

@@ -318,16 +318,17 @@ func TestDeadArchiveIsAskedOnce(t *testing.T) {
 	})
 }
 
-// The time since the last writeback counts over a restart.
+// The time since the last writeback, or since the filter was made, counts over a restart.
 func TestIntervalGoesOnOverARestart(t *testing.T) {
 	for _, test := range []struct {
-		ago, least, most time.Duration
+		age, ago, least, most time.Duration
 	}{
-		{0, 21 * time.Hour, 27 * time.Hour}, // never
-		{10 * time.Hour, 11 * time.Hour, 17 * time.Hour},
-		{23 * time.Hour, 2 * time.Hour, 4 * time.Hour},
-		{1000 * time.Hour, 2 * time.Hour, 3 * time.Hour},
-		{-time.Hour, 21 * time.Hour, 27 * time.Hour}, // the clock was set
+		{0, 0, 21 * time.Minute, 27 * time.Minute}, // never
+		{23 * time.Minute, 0, 2 * time.Minute, 4 * time.Minute},
+		{0, 10 * time.Minute, 11 * time.Minute, 17 * time.Minute},
+		{0, 23 * time.Minute, 2 * time.Minute, 4 * time.Minute},
+		{0, 1000 * time.Minute, 2 * time.Minute, 3 * time.Minute},
+		{0, -time.Minute, 21 * time.Minute, 27 * time.Minute}, // the clock was set
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
@@ -341,6 +342,7 @@ func TestIntervalGoesOnOverARestart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(test.age)
 			start, asked := time.Now(), time.Duration(0)
 			if bits, err := e.Filters()[0].BitMap(); err != nil {
 				t.Fatal(err)
@@ -356,9 +358,9 @@ func TestIntervalGoesOnOverARestart(t *testing.T) {
 			}
 			k := New(e, link, prometheus.NewRegistry(), log)
 			k.Reconcile(ctx)
-			k.Every(ctx, 24*time.Hour)
+			k.Every(ctx, 24*time.Minute)
 			if asked < test.least || asked > test.most {
-				t.Errorf("last written back %s ago: written back after %s, want %s to %s", test.ago, asked, test.least, test.most)
+				t.Errorf("made %s ago, last written back %s ago: written back after %s, want %s to %s", test.age, test.ago, asked, test.least, test.most)
 			}
 			k.Stop()
 			if err := errors.Join(link.Close(t.Context()), store.Close()); err != nil {
