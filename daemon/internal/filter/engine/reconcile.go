@@ -145,6 +145,9 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 	switch {
 	case a != nil && a.Err != nil && wanted && e.startEmpty:
 		return errors.Join(a.Err, e.startWithout(ctx, w.spec, a.Err))
+	case a != nil && a.Err != nil && have == nil && !wanted && !fresh:
+		e.log.Info("filter is in the archive only, in a version that cannot be used, and the settings do not name it", "filter", name, "err", a.Err)
+		return nil
 	case a != nil && a.Err != nil:
 		return a.Err
 	case have != nil && a == nil:

@@ -77,6 +77,8 @@ func TestOthersDoNotWaitForABadVersion(t *testing.T) {
 	}
 	a.bad = nil
 	b.reconcile()
+	a.bad = map[string]error{"old": newer} // a filter that is not wanted here
+	b.reconcile()
 	// Settings that say not to wait.
 	a.bad = map[string]error{"ip": newer}
 	b = open(t, t.TempDir(), engine.Settings{Filters: want, Archive: a, StartEmpty: true})
