@@ -46,8 +46,10 @@ func TestDeafBrowser(t *testing.T) {
 	if err := b.process.In.SetWriteDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
+	v := &visit{b: b, context: "x"}
+	v.requests.Go(func() { v.refuse("", &paused{}, "Aborted") }) // a request that still tells the browser something
 	closed := make(chan bool, 1)
-	go func() { closed <- (&visit{b: b, context: "x"}).close() }()
+	go func() { closed <- v.close() }()
 	select {
 	case whole := <-closed:
 		if whole {

@@ -112,8 +112,7 @@ func (e *Engine) visit(ctx context.Context, b *browser, w worker.Work) (worker.P
 	alive := stop()
 	v.stop()
 	cancel(nil)
-	v.requests.Wait()
-	if alive && v.close() {
+	if whole := v.close(); alive && whole {
 		e.giveBack(b)
 	} else if ended := b.end(); ended != nil {
 		e.o.Log.Warn("browser not cleaned up", "err", ended)

@@ -267,8 +267,11 @@ func (v *visit) stop() {
 	v.over = true
 }
 
-// close ends the visit, whose requests have ended. It reports whether the browser is as it was before.
+// close waits for the requests of a visit that was stopped, and ends it. It reports whether the browser is as it was before.
 func (v *visit) close() bool {
+	late := time.AfterFunc(closeIn, v.b.process.Kill) // whoever writes to a browser that reads nothing more would wait for ever
+	defer late.Stop()
+	v.requests.Wait()
 	v.b.serve(nil)
 	v.mu.Lock()
 	if v.main != nil && v.main.asIs != nil {
@@ -281,8 +284,7 @@ func (v *visit) close() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeIn)
 	defer cancel()
-	defer time.AfterFunc(closeIn, v.b.process.Kill).Stop() // the call would wait for ever if the browser reads nothing more
-	return v.b.conn.Call(ctx, "", "Target.disposeBrowserContext", contextID{v.context}, nil) == nil
+	return v.b.conn.Call(ctx, "", "Target.disposeBrowserContext", contextID{v.context}, nil) == nil && late.Stop()
 }
 
 // handle handles an event. The reading goroutine calls it.
