@@ -204,6 +204,10 @@ const nodeBytes = 250
 // part of their own. Callers compare it with what there is before they call Parse.
 func Cost(data []byte) (bytesNeeded int64, parts int) {
 	parts = 20
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) { // UTF-16: each character may be a part
+		parts += len(data) / 2
+		return 3*int64(len(data)) + nodeBytes*int64(parts), parts
+	}
 	for _, ends := range []string{",", "[", "{", "\n", "\r", "\u0085", "\u2028", "\u2029"} { // the last five end lines
 		parts += bytes.Count(data, []byte(ends))
 	}

@@ -20,6 +20,7 @@ func TestCostIsNotExceeded(t *testing.T) {
 		"one text": fill("name: ", "a", ""), "comments": fill("name: a\n", "#\n", ""), "folded": fill("name: >\n", " a\n", ""),
 		"carriage returns": fill("uris:\n", "- a\r", ""), "empty items with carriage returns": fill("uris:\n", "-\r", ""), "next lines": fill("uris:\n", "- a\u0085", ""), "line separators": fill("uris:\n", "- a\u2028", ""),
 		"paragraph separators": fill("uris:\n", "- a\u2029", ""), "quoted": fill(`name: "`, `\n`, `"`),
+		"UTF-16": "\xff\xfe" + strings.Join(strings.Split(fill("uris:\n", "- - - - - - a\n", ""), ""), "\x00") + "\x00",
 	} {
 		var before, after runtime.MemStats
 		runtime.GC()
