@@ -143,6 +143,9 @@ func TestWebhook(t *testing.T) {
 	r.reported(reporter, 2)
 	reporter.Ended(r.job, 1, 1) // from a dispatcher that has read the job before it was marked
 	r.reported(reporter, 2)
+	_, err := r.store.AddTasks(t.Context(), r.job.ID, []download.NewTask{{URI: "http://c.example/"}})
+	r.need(err)
+	r.finish()
 	reporter.Ended(r.job, 2, 1) // and after one more task
 	r.reported(reporter, 3)
 	<-h.calls
@@ -369,19 +372,29 @@ func TestRetriedTasksAreReported(t *testing.T) {
 	}
 }
 
-// TestRetryDuringAReport: the end of tasks that are tried again while a report is sent does not count as reported.
+// TestRetryDuringAReport: the end of tasks that are tried again while a report is sent does not count as reported, whether
+// they end before the report does or after it.
 func TestRetryDuringAReport(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if err := r.retry(); err != nil {
-			t.Error(err)
+	for _, ends := range []bool{false, true} {
+		r := newRig(t)
+		called, retried := make(chan struct{}), make(chan struct{})
+		hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(called)
+			<-retried
+		}))
+		t.Cleanup(hook.Close)
+		reporter := r.run(Options{Webhook: &Webhook{URL: hook.URL}})
+		reporter.Ended(r.job, 1, 1)
+		<-called
+		err := r.retry()
+		if err == nil && ends {
+			r.finish()
 		}
-	}))
-	t.Cleanup(hook.Close)
-	reporter := r.run(Options{Webhook: &Webhook{URL: hook.URL}})
-	reporter.Ended(r.job, 1, 1)
-	r.reported(reporter, 0)
+		close(retried)
+		r.need(err)
+		r.reported(reporter, 0)
+	}
 }
 
 // retry has the tasks that have failed wait again.

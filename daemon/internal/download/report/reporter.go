@@ -63,7 +63,8 @@ type ended struct {
 // try is the state of a job's report.
 type try struct {
 	underway bool
-	tasks    int // that the report covers
+	done     int // tasks that the report covers
+	failed   int
 	failures int
 	next     time.Time       // the earliest time of the next try
 	sent     map[string]bool // recipients that got it: an address, or "" for the webhook
@@ -95,8 +96,8 @@ func (r *Reporter) Ended(job download.Job, done, failed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.tries[job.ID]
-	if t == nil || !t.underway && t.tasks != done+failed {
-		t = &try{tasks: done + failed, sent: map[string]bool{}}
+	if t == nil || !t.underway && (t.done != done || t.failed != failed) {
+		t = &try{done: done, failed: failed, sent: map[string]bool{}}
 	}
 	if t.underway || r.opt.Now().Before(t.next) {
 		return
@@ -116,7 +117,7 @@ func (r *Reporter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case e := <-r.ended:
-			r.settle(ctx, e.job, r.report(ctx, e))
+			r.settle(ctx, e, r.report(ctx, e))
 		}
 	}
 }
@@ -126,7 +127,7 @@ func (r *Reporter) Flush(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case e := <-r.ended:
-			r.settle(ctx, e.job, r.report(ctx, e))
+			r.settle(ctx, e, r.report(ctx, e))
 		default:
 			return
 		}
@@ -134,52 +135,52 @@ func (r *Reporter) Flush(ctx context.Context) {
 }
 
 // settle records how a report went.
-func (r *Reporter) settle(ctx context.Context, job download.Job, err error) {
+func (r *Reporter) settle(ctx context.Context, e ended, err error) {
 	if ctx.Err() != nil {
 		err = nil // the next process sends it
 	}
-	failures, tasks := r.note(job.ID, err)
+	failures := r.note(e.job.ID, err)
 	if failures == 0 {
 		return
 	}
 	r.sent.WithLabelValues("error").Inc()
 	if failures < maxTries {
-		r.opt.Log.Error("report not sent", "job", job.Name, "err", err, "again_in", pauseAfter(failures))
+		r.opt.Log.Error("report not sent", "job", e.job.Name, "err", err, "again_in", pauseAfter(failures))
 		return
 	}
-	r.opt.Log.Error("report given up", "job", job.Name, "err", err, "tries", failures)
-	if err := r.mark(ctx, job.ID, tasks); err == nil {
-		r.note(job.ID, nil)
+	r.opt.Log.Error("report given up", "job", e.job.Name, "err", err, "tries", failures)
+	if err := r.mark(ctx, e); err == nil {
+		r.note(e.job.ID, nil)
 	}
 }
 
-// mark records that the end of so many tasks was reported, unless some were tried again meanwhile: then their end is
+// mark records that the end of the tasks was reported, unless some were tried again meanwhile: then their end is
 // to be reported, too.
-func (r *Reporter) mark(ctx context.Context, job int64, tasks int) error {
-	if err := r.opt.Store.MarkReported(ctx, job, tasks); err != nil {
+func (r *Reporter) mark(ctx context.Context, e ended) error {
+	if err := r.opt.Store.MarkReported(ctx, e.job.ID, e.done+e.failed); err != nil {
 		return err
 	}
-	counts, err := r.opt.Store.Counts(ctx, job)
-	if err == nil && counts[download.Waiting]+counts[download.Ready]+counts[download.Running] > 0 {
-		err = r.opt.Store.MarkReported(ctx, job, 0)
+	counts, err := r.opt.Store.Counts(ctx, e.job.ID)
+	open := counts[download.Waiting] + counts[download.Ready] + counts[download.Running]
+	if err == nil && (open > 0 || counts[download.Done] != e.done || counts[download.Failed] != e.failed) {
+		err = r.opt.Store.MarkReported(ctx, e.job.ID, 0)
 	}
 	return err
 }
 
-// note ends a try, and returns how many times the report on so many tasks has failed: 0 if it need
-// not be sent any more.
-func (r *Reporter) note(job int64, err error) (failures, tasks int) {
+// note ends a try, and returns how many times the report has failed: 0 if it need not be sent any more.
+func (r *Reporter) note(job int64, err error) (failures int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil || errors.Is(err, download.ErrNoJob) {
 		delete(r.tries, job)
-		return 0, 0
+		return 0
 	}
 	t := r.tries[job]
 	t.underway = false
 	t.failures++
 	t.next = r.opt.Now().Add(pauseAfter(t.failures))
-	return t.failures, t.tasks
+	return t.failures
 }
 
 // pauseAfter is how long a report waits after so many failures.
@@ -227,7 +228,7 @@ func (r *Reporter) report(ctx context.Context, e ended) error {
 		r.sent.WithLabelValues("sent").Inc()
 		r.opt.Log.Info("job reported", "job", e.job.Name, "event", report.Event, "done", e.done, "failed", e.failed)
 	}
-	if err := r.mark(ctx, e.job.ID, e.done+e.failed); err != nil {
+	if err := r.mark(ctx, e); err != nil {
 		return err
 	}
 	if e.done == 0 && e.failed > 0 {
