@@ -151,7 +151,7 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 	if err != nil {
 		f := FailureOf(err, 0)
 		if wrong := (*fetch.Error)(nil); list == nil && errors.As(err, &wrong) && wrong.Reason.Away() {
-			f.Crowded = download.HostOf(wrong.URI) == download.HostOf(r.URI)
+			f.Crowded, f.Host = true, download.HostOf(wrong.URI)
 		}
 		return nil, f
 	}

@@ -248,6 +248,8 @@ func TestRobotsWithoutATurn(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
 	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
 		switch q.URL.Path {
 		case "/429":
@@ -263,6 +265,8 @@ func TestFailures(t *testing.T) {
 			http.Redirect(w, q, "http://169.254.169.254/latest", http.StatusFound)
 		case "/lead":
 			http.Redirect(w, q, "http://"+strings.Replace(q.Host, "127.0.0.1", "localhost", 1)+"/429", http.StatusFound)
+		case "/gone":
+			http.Redirect(w, q, strings.Replace(gone.URL, "127.0.0.1", "localhost", 1), http.StatusFound)
 		}
 	})
 	for path, want := range map[string]worker.Failure{
@@ -270,6 +274,7 @@ func TestFailures(t *testing.T) {
 		"/500":   {Reason: "status: ", Status: 500, Crowded: true, Host: "127.0.0.1"},
 		"/404":   {Reason: "status: ", Status: 404, Permanent: true, Host: "127.0.0.1"},
 		"/lead":  {Reason: "status: ", Status: 429, Crowded: true, After: 7 * time.Second, Host: "localhost"},
+		"/gone":  {Reason: "connect: ", Crowded: true, Host: "localhost"},
 		"/large": {Reason: "too_large: ", Permanent: true},
 		"/away":  {Reason: "refused_address: ", Permanent: true},
 	} {

@@ -50,16 +50,13 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	}
 	answer, err := a.waitFor(ctx, r, to.String(), own)
 	if err != nil {
-		if failure := (*worker.Failure)(nil); errors.As(err, &failure) && !own {
-			failure.Crowded = false
-		}
 		return err
 	}
 	f := &fetched{result: httpengine.ResultOf(answer), body: answer.Body}
 	number := len(a.pages) + 1
 	a.pages[number], a.last = f, f
 	if answer.Status == http.StatusTooManyRequests || answer.Status >= 500 {
-		a.crowded = a.crowded || own
+		a.crowded = a.crowded || download.HostOf(answer.URI) == a.host
 	}
 	if wrong := answer.Failure(); wrong != nil && !q.Any {
 		return httpengine.FailureOf(wrong, answer.Status)
