@@ -41,12 +41,14 @@ func TestFilterIsAway(t *testing.T) {
 	t.Parallel()
 	refusal := &client.Error{}
 	refusal.Status = 403
+	full := &client.Error{}
+	full.Status = 507
 	busy := &client.Error{}
 	busy.Status = 503
 	for _, c := range []struct {
 		err   error
 		early bool
-	}{{errors.New("connection refused"), true}, {busy, true}, {refusal, false}, {&seen.UnknownError{Filter: "x"}, false}} {
+	}{{errors.New("connection refused"), true}, {busy, true}, {refusal, false}, {full, false}, {&seen.UnknownError{Filter: "x"}, false}} {
 		of := answers{c.err}
 		engine := parsing{downloads{}, intake.New(of, of, ""), func() {}}
 		job := download.Job{Setting: download.Setting{Parse: download.Parse{Code: download.Code{Text: "x"}, Filter: "x"}}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,7 +80,8 @@ func newScriptEngine(ctx context.Context, cfg settings.Config, overHTTP *httpeng
 	return e
 }
 
-// filterAway is the pause before a task is downloaded again if what it leads to could not be made tasks of at that time.
+// filterAway is the pause before a task is downloaded again if the filter or the store could not be had to make tasks of
+// what it leads to.
 const filterAway = 5 * time.Minute
 
 // notAdded is the failure of an attempt whose run of parse, or whose links, could not be made tasks. That the filter or
@@ -87,8 +89,9 @@ const filterAway = 5 * time.Minute
 func notAdded(word string, err error) *worker.Failure {
 	f := worker.Failed(word, "%v", err)
 	var answer *client.Error
-	known := errors.As(err, &answer) && answer.Status < 500 || errors.As(err, new(*seen.UnknownError))
-	if errors.As(err, new(*intake.FilterError)) && !known || errors.Is(err, download.ErrUnavailable) {
+	refused := errors.As(err, &answer) && (answer.Status < 500 || answer.Status == http.StatusInsufficientStorage) // it is full, and stays so
+	refused = refused || errors.As(err, new(*seen.UnknownError))
+	if errors.As(err, new(*intake.FilterError)) && !refused || errors.Is(err, download.ErrUnavailable) {
 		f.Early, f.After = true, filterAway
 	}
 	return f
