@@ -317,7 +317,7 @@ func TestNoRaceEveryOperationFailingReserving(t *testing.T) {
 				if err := l.disk().checkpoint(); err != nil && l.disk().journal.Full() != nil {
 					return done
 				}
-				l.disk().retryAt = time.Time{}
+				l.disk().retryNow()
 			}
 		}
 		return done

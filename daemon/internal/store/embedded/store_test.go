@@ -218,13 +218,18 @@ func TestCheckpointThatFailsIsDue(t *testing.T) {
 	if store.checkpointDue(); !set.due() {
 		t.Error("tried again at once")
 	}
-	set.checkpointing.Lock()
-	set.retryAt = time.Time{}
-	set.checkpointing.Unlock()
+	set.retryNow()
 	if store.checkpointDue(); set.due() || segments() > 1 {
 		t.Errorf("after one that succeeded: due %v, %d segments", set.due(), segments())
 	}
 	mustHold(t, crash(t, opt.Dir), 5)
+}
+
+// retryNow lets a checkpoint that failed be tried again at once.
+func (k *diskFilter) retryNow() {
+	k.checkpointing.Lock()
+	defer k.checkpointing.Unlock()
+	k.retryAt = time.Time{}
 }
 
 // Batches go on while checkpoints are written; a crash at any moment loses nothing.
@@ -296,7 +301,7 @@ func TestEveryOperationFailing(t *testing.T) {
 				if err := set.checkpoint(); err != nil && set.journal.Full() != nil {
 					return acked, err
 				}
-				set.retryAt = time.Time{}
+				set.retryNow()
 			}
 		}
 		return acked, nil

@@ -45,7 +45,7 @@ func TestNoRaceEveryOperationFailingTimed(t *testing.T) {
 				if err := set.checkpoint(); err != nil && set.journal.Full() != nil {
 					return acked, err
 				}
-				set.retryAt = time.Time{}
+				set.retryNow()
 			}
 		}
 		return acked, nil
