@@ -41,8 +41,7 @@ type Sink interface {
 }
 
 // Filler is a Store that makes a filter with bits in it, atomically: whatever ends the
-// process, Load never returns a filter that fill has not completely filled. For a Store
-// that is no Filler, the archive must supply the missing bits at the next start.
+// process, Load never returns a filter that fill has not completely filled. An archive needs one.
 type Filler interface {
 	// CreateFilled is Store.Create for the bit-map that fill makes. It returns an error of
 	// fill, and then leaves nothing of the filter.
@@ -64,29 +63,3 @@ func (e *RestoringError) Error() string {
 }
 
 func (e *RestoringError) Unwrap() error { return e.Cause }
-
-// createFilled makes a filter from an archived version.
-func (e *Engine) createFilled(ctx context.Context, a Archived) (Set, error) {
-	if store, ok := e.store.(Filler); ok {
-		return store.CreateFilled(ctx, a.Spec, a.Header, a.Restore)
-	}
-	h := a.Header
-	set, err := e.store.Create(ctx, a.Spec, Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
-	if err != nil {
-		return nil, err
-	}
-	bits, err := As[BitMap](a.Spec, set, ErrNoBitMap)
-	if err == nil {
-		err = a.Restore(ctx, bits)
-	}
-	if err != nil {
-		if e.store.Changes() != nil {
-			return nil, err // another daemon may have made it, too, and use it
-		}
-		if drop := e.store.Drop(context.WithoutCancel(ctx), a.Spec); drop != nil {
-			e.log.Error("a filter that was restored in part is left in the store", "filter", a.Spec.Name, "err", drop)
-		}
-		return nil, err
-	}
-	return set, nil
-}

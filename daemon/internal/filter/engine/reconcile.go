@@ -239,7 +239,11 @@ func (e *Engine) adopt(ctx context.Context, a Archived) (*Filter, error) {
 	}
 	start := time.Now()
 	e.log.Info("filter is being restored from the archive", "filter", a.Spec.Name, "archived", a.Created, "items_estimate", a.Items, "bytes", a.Header.Bytes())
-	set, err := e.createFilled(ctx, a)
+	store, fills := e.store.(Filler)
+	if !fills {
+		return nil, fmt.Errorf("filter %s: the store cannot restore it: %w", a.Spec.Name, errors.ErrUnsupported)
+	}
+	set, err := store.CreateFilled(ctx, a.Spec, a.Header, a.Restore)
 	if err != nil {
 		return nil, err
 	}

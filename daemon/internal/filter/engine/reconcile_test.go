@@ -251,30 +251,6 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 	}
 }
 
-// Over a store without CreateFilled a restore that fails leaves nothing.
-func TestRestoreOverAPlainStore(t *testing.T) {
-	a := newShelf()
-	a.damaged = errors.New("damaged")
-	if err := a.put(spec(1, "uri"), header(t, 7, 1), 1); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	b := open(t, dir, engine.Settings{Archive: a}, func(s engine.Store) engine.Store { return plain{s} })
-	if err := b.Reconcile(t.Context()); !errors.Is(err, a.damaged) {
-		t.Errorf("reconcile: %v", err)
-	}
-	b.close()
-	a.damaged = nil
-	b = open(t, dir, engine.Settings{Archive: a}, func(s engine.Store) engine.Store { return plain{s} })
-	if len(b.Filters()) != 0 {
-		t.Errorf("left in the store: %v", b.Filters())
-	}
-	b.reconcile()
-	if n := b.fresh("uri", 1, 2); n != 1 {
-		t.Errorf("%d new, want 1", n)
-	}
-}
-
 // Ids of filters that wait are not given to others.
 func TestIDsOfWaitingFiltersAreTaken(t *testing.T) {
 	a := newShelf()

@@ -97,9 +97,6 @@ type bench struct {
 	log   *bytes.Buffer
 }
 
-// plain is a store without CreateFilled.
-type plain struct{ engine.Store }
-
 func open(t *testing.T, dir string, s engine.Settings, wrap ...func(engine.Store) engine.Store) *bench {
 	t.Helper()
 	b := &bench{t: t, log: &bytes.Buffer{}}
