@@ -84,7 +84,7 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 		p.kill("the worker has stopped it")
 		a.killReader("the worker has stopped it")
 	})()
-	_ = p.send(wire.Down{Start: start}) // if the process is gone, reading says why
+	p.send(wire.Down{Start: start})
 	end, err := a.serve(inTime)
 	switch {
 	case ctx.Err() != nil:

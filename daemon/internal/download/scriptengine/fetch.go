@@ -27,7 +27,7 @@ type fetched struct {
 // mistakes of the code; other errors end the attempt, as they do without code.
 func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 	refuse := func(format string, args ...any) error {
-		_ = a.process.send(wire.Down{Page: &wire.Page{Refused: fmt.Sprintf(format, args...)}})
+		a.process.send(wire.Down{Page: &wire.Page{Refused: fmt.Sprintf(format, args...)}})
 		return nil
 	}
 	if len(a.pages) >= script.MaxFetches {
@@ -72,7 +72,7 @@ func (a *attempt) fetch(ctx context.Context, q *wire.Fetch) error {
 		return refuse("more than %d bytes of pages in one attempt", script.MaxFetched)
 	}
 	page := &wire.Page{ID: number, URL: answer.URI, Status: answer.Status, ContentType: answer.ContentType, Body: text, Headers: headersOf(f.result.Header)}
-	_ = a.process.send(wire.Down{Page: page}) // if the process is gone, reading says why
+	a.process.send(wire.Down{Page: page})
 	return nil
 }
 

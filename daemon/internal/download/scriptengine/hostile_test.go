@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
 )
 
 // Code that uses too much of anything is stopped, the reason is named, and the next attempt works.
@@ -121,6 +123,24 @@ func TestLiars(t *testing.T) {
 		if _, failure := r.runAll("# " + lie + "\ndef download(task): pass\n"); failure == nil || !strings.Contains(failure.Reason, want) {
 			t.Errorf("%s: got %+v, want %q", lie, failure, want)
 		}
+	}
+}
+
+// A process that cannot be told what it waits for ends at once, with the reason.
+func TestMessageThatIsTooLong(t *testing.T) {
+	e := newRig(t, nil).engine
+	p, err := startProcess(e.o.Program, e.limits(), child.Args(e.limits()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.end()
+	p.send(wire.Down{Start: &wire.Start{Text: strings.Repeat("x", wire.MaxMessage)}})
+	var m wire.Up
+	if err := p.read(&m); err != io.EOF {
+		t.Errorf("it says %+v, %v", m, err)
+	}
+	if failure, want := p.wait("job.star"), "job.star: its process could not be told what it waits for: message of "; !strings.Contains(failure.Reason, want) {
+		t.Errorf("got %+v, want %q", failure, want)
 	}
 }
 

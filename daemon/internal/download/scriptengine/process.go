@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/reexec"
@@ -67,14 +68,18 @@ func startProcess(program string, l jail.Limits, args []string) (_ *process, err
 	return p, nil
 }
 
-// send sends a message. It kills a process that does not read the message in time.
-func (p *process) send(m wire.Down) error {
+// send sends a message. It kills a process that waits for it in vain: one that does not read it in time, or to
+// which it is too long. If the process is gone, reading says why.
+func (p *process) send(m wire.Down) {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	if err := p.in.SetWriteDeadline(time.Now().Add(writeIn)); err != nil {
-		return err
+	err := p.in.SetWriteDeadline(time.Now().Add(writeIn))
+	if err == nil {
+		err = wire.Write(p.in, m)
 	}
-	return wire.Write(p.in, m)
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
+		p.kill(fmt.Sprintf("its process could not be told what it waits for: %v", err))
+	}
 }
 
 // stop tells the process to stop, and kills it if it does not. The first reason counts.
@@ -83,7 +88,7 @@ func (p *process) stop(why string) {
 		return
 	}
 	time.AfterFunc(grace, func() { _ = p.cmd.Process.Kill() })
-	_ = p.send(wire.Down{Stop: why}) // it is killed in any case
+	p.send(wire.Down{Stop: why})
 }
 
 func (p *process) kill(why string) {

@@ -90,7 +90,7 @@ func (e *Engine) Check(ctx context.Context, c download.Code, of download.Script)
 	defer p.end()
 	defer context.AfterFunc(ctx, func() { p.kill("the caller has gone") })()
 	defer time.AfterFunc(lookIn, func() { p.kill("took too long") }).Stop()
-	_ = p.send(wire.Down{Start: &wire.Start{File: c.File, Text: c.Text, Function: string(of), Check: true}}) // if it is gone, reading tells why
+	p.send(wire.Down{Start: &wire.Start{File: c.File, Text: c.Text, Function: string(of), Check: true}})
 	var m wire.Up
 	if p.read(&m) != nil || m.End == nil {
 		return &MachineError{p.wait(c.File)}
@@ -134,12 +134,12 @@ func (a *attempt) relayQuestion(q *wire.Ask) error {
 			reader.kill(why)
 		}
 	}
-	_ = reader.send(wire.Down{Ask: q}) // if the process is gone, reading says why
+	reader.send(wire.Down{Ask: q})
 	var m wire.Up
 	if err := reader.read(&m); err != nil || m.Found == nil {
 		return reader.wait(a.code.File)
 	}
-	_ = a.process.send(wire.Down{Found: m.Found})
+	a.process.send(wire.Down{Found: m.Found})
 	return nil
 }
 
