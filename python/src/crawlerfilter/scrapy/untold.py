@@ -71,9 +71,23 @@ class Untold:
         if not self._path:
             return len(self._passed)
         if self._passed or self._at_end:
-            with open(self._path, "w", encoding="utf-8") as file:
-                file.writelines(fingerprint + "\n" for fingerprint in {**self._passed, **self._at_end})
+            self._write()
         return 0
+
+    def _write(self) -> None:
+        """The file is the old one or the new one, whole, whenever the process is killed and
+        whatever cannot be written."""
+        beside = self._path + ".new"
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                file.writelines(fingerprint + "\n" for fingerprint in {**self._passed, **self._at_end})
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self._path)
+        except BaseException:
+            if os.path.exists(beside):
+                os.remove(beside)
+            raise
 
     def _remove(self) -> None:
         if self._path and os.path.exists(self._path):
