@@ -161,7 +161,7 @@ func (c *call) end() {
 	if p != nil && p != http.ErrAbortHandler {
 		c.s.log.Error("panic in a request", "path", c.route.path, "err", p, "stack", string(debug.Stack()))
 		if c.status == 0 {
-			c.fail(errPanic)
+			p = c.failPanic(p)
 		} else {
 			c.status, p = statusCut, http.ErrAbortHandler
 		}
@@ -176,6 +176,18 @@ func (c *call) end() {
 }
 
 var errPanic = errors.New("panic")
+
+// failPanic answers a call that has panicked with p. It returns p, or ErrAbortHandler if the client is
+// gone, too.
+func (c *call) failPanic(p any) (left any) {
+	defer func() {
+		if gone := recover(); gone != nil {
+			left = gone
+		}
+	}()
+	c.fail(errPanic)
+	return p
+}
 
 func (c *call) record() {
 	took := time.Since(c.start)

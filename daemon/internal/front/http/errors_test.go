@@ -1,7 +1,10 @@
 package http_test
 
 import (
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -150,3 +153,30 @@ func TestPanicIsSurvived(t *testing.T) {
 	r.Store.BeforeEachBatch(func() {})
 	apitest.WantBody(t, r.Post("/api/v1/filter", `{"filter_typeid":1,"uri_list":["a"]}`), `{"uri_list":["a"],"total":1,"duplicates":0}`+"\n")
 }
+
+// TestPanicWithoutAClient: a call that panics is counted to its end, although nobody can be told.
+func TestPanicWithoutAClient(t *testing.T) {
+	r := apitest.New(t)
+	r.Store.BeforeEachBatch(func() { panic("out of cheese") })
+	req := httptest.NewRequest("POST", "/api/v1/filter", strings.NewReader(`{"filter_typeid":1,"uri_list":["a"]}`))
+	req.Host = "127.0.0.1"
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler {
+				t.Errorf("panicked with %v, want ErrAbortHandler", p)
+			}
+		}()
+		r.API.ServeHTTP(gone{httptest.NewRecorder()}, req)
+	}()
+	if log := r.Log.String(); !strings.Contains(log, "out of cheese") {
+		t.Errorf("no panic:\n%s", log)
+	}
+	if metrics := r.Scrape(); !strings.Contains(metrics, "\nurifilter_requests_in_flight 1\n") { // that of the metrics
+		t.Errorf("still in flight:\n%s", metrics)
+	}
+}
+
+// gone is an answer whose client has left.
+type gone struct{ http.ResponseWriter }
+
+func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
