@@ -25,8 +25,10 @@ func (e *Engine) putOff(spec Spec, cause error) {
 }
 
 // MakeMissing makes the filters of the settings for which there was no space at the start. It
-// tries again every interval until all are made or ctx ends.
+// tries again every interval until all are made or ctx ends, and logs what else stands in the way
+// when that changes.
 func (e *Engine) MakeMissing(ctx context.Context, interval time.Duration) {
+	logged := map[string]string{} // by name
 	for {
 		e.mu.RLock()
 		missing := maps.Clone(e.unmade)
@@ -40,7 +42,11 @@ func (e *Engine) MakeMissing(ctx context.Context, interval time.Duration) {
 		case <-time.After(interval):
 		}
 		for _, name := range slices.Sorted(maps.Keys(missing)) {
-			if _, _, err := e.Create(ctx, missing[name].spec); err != nil && !errors.Is(err, ErrNoSpace) && ctx.Err() == nil {
+			_, _, err := e.Create(ctx, missing[name].spec)
+			if err == nil || errors.Is(err, ErrNoSpace) || ctx.Err() != nil {
+				delete(logged, name)
+			} else if logged[name] != err.Error() {
+				logged[name] = err.Error()
 				e.log.Warn("a filter of the settings cannot be made", "filter", name, "err", err)
 			}
 		}
@@ -64,5 +70,5 @@ func (e *Engine) readyUnmade() error {
 	if len(e.unmade) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no space to make %s", strings.Join(slices.Sorted(maps.Keys(e.unmade)), ", "))
+	return fmt.Errorf("not made yet: %s", strings.Join(slices.Sorted(maps.Keys(e.unmade)), ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -58,5 +59,30 @@ func TestNoSpaceForAFilterOfTheSettings(t *testing.T) {
 	}
 	if err := b.Ready(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
+	}
+}
+
+// taken is a store with no space at first; then another daemon has the filter's id, for a while.
+type taken struct {
+	engine.Store
+	asked *atomic.Int64
+}
+
+func (s taken) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
+	switch n := s.asked.Add(1); {
+	case n == 1:
+		return nil, engine.ErrNoSpace
+	case n < 10:
+		return nil, fmt.Errorf("id %d is that of other: %w", spec.ID, engine.ErrConflict)
+	}
+	return s.Store.Create(ctx, spec, b)
+}
+
+// What keeps a filter of the settings from being made is logged once, however often it is tried.
+func TestConflictOfAMissingFilterIsLoggedOnce(t *testing.T) {
+	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(5, "late")}}, func(s engine.Store) engine.Store { return taken{s, new(atomic.Int64)} })
+	b.MakeMissing(t.Context(), time.Millisecond)
+	if log := b.log.String(); strings.Count(log, "a filter of the settings cannot be made\"") != 1 {
+		t.Errorf("log:\n%s", log)
 	}
 }
