@@ -116,7 +116,7 @@ func (s *Store) follow(ctx context.Context) error {
 		case !found:
 			s.end(set)
 			s.feed.Send(engine.Change{Spec: set.spec, Gone: set})
-		case e == set.entry:
+		case e == set.entry, e.unread != "":
 			delete(there, set.spec.Name)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
-// A filter whose table is missing or not ours, or whose kind is unknown here, is in quarantine.
+// A filter whose entry cannot be read, whose table is missing or not ours, or whose kind is unknown here,
+// is in quarantine.
 
 const (
 	// quarantineTable has the entries that were dropped from quarantine: with the seed in its

@@ -57,6 +57,10 @@ type entry struct {
 	generation uint64
 	created    int64  // Unix time in ms
 	table      string // of its items
+
+	// unread says why the entry cannot be read, and text is what is there; of spec, only id and name are
+	// known. "": it can be read.
+	unread, text string
 }
 
 // newEntry makes an entry with a table of its own, so that a daemon that does not know yet that
@@ -69,6 +73,9 @@ func newEntry(spec engine.Spec, b engine.Identity) (entry, error) {
 }
 
 func (e entry) encode() (string, error) {
+	if e.unread != "" {
+		return e.text, nil
+	}
 	text, err := e.spec.AppendJSON(nil, configs.Member{Key: "generation", Value: e.generation},
 		configs.Member{Key: "seed", Value: strconv.FormatUint(e.seed, 16)}, configs.Member{Key: "created", Value: e.created})
 	return string(text), err
@@ -91,16 +98,17 @@ func decodeEntry(text, table string) (e entry, err error) {
 	return e, err
 }
 
-// readEntries returns all filters of the registry.
+// readEntries returns all filters of the registry, with those that cannot be read.
 func readEntries(ctx context.Context, c querier) (all []entry, err error) {
-	rows, err := c.QueryContext(ctx, "select name, entry, items_table from "+filtersTable+" order by id")
+	rows, err := c.QueryContext(ctx, "select name, id, entry, items_table from "+filtersTable+" order by id")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var name, text, table string
-		if err := rows.Scan(&name, &text, &table); err != nil {
+		var id int
+		if err := rows.Scan(&name, &id, &text, &table); err != nil {
 			return nil, err
 		}
 		e, err := decodeEntry(text, table)
@@ -111,7 +119,8 @@ func readEntries(ctx context.Context, c querier) (all []entry, err error) {
 			err = fmt.Errorf("items_table %q: want a name that begins with %s", table, itemsPrefix)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("table %s, name %s: %w\nhint: it was written by another program or a newer urifilter: update this one, or delete that row", filtersTable, name, err)
+			e = entry{spec: engine.Spec{ID: id, Name: name}, table: table, text: text}
+			e.unread = fmt.Sprintf("table %s, name %s: %v\nhint: it was written by another program or a newer urifilter: update this one, or drop the filter, which moves the entry to table %s", filtersTable, name, err, quarantineTable)
 		}
 		all = append(all, e)
 	}
@@ -281,6 +290,9 @@ func (s *Store) tidy(ctx context.Context) error {
 		kept, err := putAwayTables(ctx, c)
 		if err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(entries, func(e entry) bool { return e.unread != "" }) {
+			return nil, nil // which table it has is not certain
 		}
 		have, err := comments(ctx, c)
 		var found []string

@@ -153,6 +153,9 @@ func takes(spec engine.Spec) error {
 
 // load makes the set of an entry, whose table must exist.
 func (s *Store) load(ctx context.Context, e entry) (*Set, error) {
+	if e.unread != "" {
+		return nil, shared.Damaged(errors.New(e.unread))
+	}
 	if err := takes(e.spec); err != nil {
 		return nil, shared.Damaged(fmt.Errorf("table %s: %w\nhint: it was made by a newer urifilter: update this one", filtersTable, err))
 	}
@@ -207,7 +210,7 @@ func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 	if err != nil {
 		return true, s.trouble(err)
 	}
-	_, found := entryOf(entries, spec)
+	found := slices.ContainsFunc(entries, func(e entry) bool { return e.spec == spec || e.unread != "" && e.spec.Name == spec.Name })
 	if !found {
 		s.pollSoon() // which ends it
 	}
