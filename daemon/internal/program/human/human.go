@@ -103,7 +103,7 @@ func Duration(d time.Duration) string {
 type Quantity struct {
 	N    uint64
 	Max  uint64 // the largest that Set takes, 2^53 at most; 0: 2^40
-	Want string // what messages of Set ask for; empty: a whole number of items up to Most
+	Want string // what messages of Set ask for; empty: a whole number of items up to Max
 }
 
 const maxQuantity = 1 << 40
@@ -130,6 +130,9 @@ func (q *Quantity) Set(text string) error {
 	limit := cmp.Or(q.Max, maxQuantity)
 	value, err := strconv.ParseFloat(number, 64)
 	total := value * factor
+	if whole := math.Round(total); math.Abs(total-whole) <= 1e-15*whole { // 2.01 * 1000 is 2009.9999999999998
+		total = whole
+	}
 	if err != nil || !(total >= 1 && total <= float64(limit)) || total != math.Trunc(total) {
 		return errors.New("want " + cmp.Or(q.Want, fmt.Sprintf("a whole number of items from 1 to %d, such as 150M or 150e6", limit)))
 	}

@@ -4,13 +4,13 @@ import "testing"
 
 func TestQuantity(t *testing.T) {
 	for _, most := range []uint64{0, 1 << 53} { // of items to measure, of parameters of filters
-		for text, want := range map[string]uint64{"1": 1, "150M": 150e6, "0.5k": 500, "2G": 2e9, "1e6": 1e6, "3K": 3000, "1024G": 1024e9} {
+		for text, want := range map[string]uint64{"1": 1, "150M": 150e6, "0.5k": 500, "2G": 2e9, "1e6": 1e6, "3K": 3000, "1024G": 1024e9, "2.01k": 2010, "16.1k": 16_100, "4.035M": 4_035_000, "1.001G": 1_001_000_000} {
 			q := Quantity{Max: most}
 			if err := q.Set(text); err != nil || q.N != want {
 				t.Errorf("%q: got %d, %v; want %d", text, q.N, err, want)
 			}
 		}
-		for _, text := range []string{"", "M", "-1", "0", "1.5", "1e30", "nan", "inf", "10MB", "10 M", "0x10", "1M M"} {
+		for _, text := range []string{"", "M", "-1", "0", "1.5", "2.0001k", "1e30", "nan", "inf", "10MB", "10 M", "0x10", "1M M"} {
 			q := Quantity{Max: most}
 			if err := q.Set(text); err == nil {
 				t.Errorf("%q: taken as %d", text, q.N)
