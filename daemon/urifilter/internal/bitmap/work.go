@@ -236,6 +236,9 @@ func (w *work) each(names []string, do func(name string, p archive.Progress) (ou
 			break
 		}
 	}
+	if len(failed) == 0 && len(outcomes) < len(names) { // stopped between two filters
+		failed = append(failed, context.Cause(w.ctx))
+	}
 	if w.flags.asJSON {
 		if err := command.WriteJSON(w.out, map[string]any{"filters": outcomes}); err != nil {
 			return err

@@ -2,14 +2,17 @@ package bitmap
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // An archive that cannot be reached is asked once, not for each filter: it takes many seconds to
@@ -41,5 +44,24 @@ func TestDeadArchiveIsAskedOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A run that is stopped between two filters has not done all, and says so by its exit code.
+func TestStoppedBetweenFilters(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var out, errOut bytes.Buffer
+	w := &work{ctx: ctx, flags: &commonFlags{quiet: true}, out: &out, err: &errOut}
+	stop := command.Signaled{Signal: syscall.SIGTERM}
+	err := w.each([]string{"a", "b"}, func(string, archive.Progress) (outcome, error) {
+		cancel(stop) // after the answer
+		return outcome{Done: "written"}, nil
+	})
+	if !errors.Is(err, stop) || !strings.Contains(out.String(), "a: written") {
+		t.Errorf("got %v, want %v; printed %q", err, stop, out.String())
+	}
+	err = w.each([]string{"a"}, func(string, archive.Progress) (outcome, error) { return outcome{Done: "written"}, nil })
+	if err != nil {
+		t.Errorf("stopped after the last: %v", err)
 	}
 }
