@@ -259,7 +259,10 @@ func TestDamagedDocument(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, latest := a.Latest(ctx, "uri")
-				_, versions := a.Versions(ctx, "")
+				listed, versions := a.Versions(ctx, "")
+				if len(listed) != 1 || listed[0].ID != "ip-1" {
+					t.Errorf("Versions: %v, want ip", listed)
+				}
 				_, write := a.Writeback(ctx, spec("uri"), newSet(t, h).add(key(h, 1, 2)), nil)
 				for what, err := range map[string]error{"Latest": latest, "Versions": versions, "Writeback": write} {
 					if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -159,27 +159,26 @@ func (a *Archive) latest(ctx context.Context, filter string) (Version, error) {
 
 // Versions lists the versions of the filter of that name, or of all filters for "", newest
 // first, including those that are switched off. The versions of all filters are listed filter
-// by filter.
-func (a *Archive) Versions(ctx context.Context, filter string) ([]Version, error) {
-	docs, err := a.documents(ctx, filter)
-	if err != nil {
-		return nil, a.named(err)
-	}
-	var all []Version
-	for i := range docs {
-		if docs[i].Fence {
-			continue
+// by filter. The error joins why versions that are switched on cannot be used; the others are listed.
+func (a *Archive) Versions(ctx context.Context, filter string) (all []Version, err error) {
+	var bad []error
+	err = a.eachDocument(ctx, filter, func(raw bson.Raw) error {
+		d, err := decodeVersion(raw)
+		if err == nil && d.Fence {
+			return nil
 		}
-		v, err := docs[i].version()
-		if err != nil && docs[i].Status != statusOn {
-			continue // presumably switched off for this reason
+		v := Version{}
+		if err == nil {
+			v, err = d.version()
 		}
-		if err != nil {
-			return nil, a.named(err)
+		if err == nil {
+			all = append(all, v)
+		} else if status, _ := raw.Lookup("status").StringValueOK(); status == statusOn { // otherwise presumably switched off for this reason
+			bad = append(bad, a.named(err))
 		}
-		all = append(all, v)
-	}
-	return all, nil
+		return nil
+	})
+	return all, errors.Join(append(bad, a.named(err))...)
 }
 
 // Newest returns, for each filter, the newest version that is switched on. Of a filter whose newest version cannot

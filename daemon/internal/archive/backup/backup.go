@@ -230,7 +230,7 @@ func (k *Copier) nameOf(ctx context.Context, ref string) (string, error) {
 // find picks one version of a filter; "" is the newest.
 func find(ctx context.Context, a *archive.Archive, filter, version string) (archive.Version, error) {
 	all, err := a.Versions(ctx, filter)
-	if err != nil && !errors.Is(err, archive.ErrNone) {
+	if err != nil && version == "" { // no older one takes the place of one that cannot be used
 		return archive.Version{}, err
 	}
 	unknown := &UnknownVersionError{Filter: filter, Version: version}
@@ -242,6 +242,9 @@ func find(ctx context.Context, a *archive.Archive, filter, version string) (arch
 			return v, nil
 		}
 		unknown.Known = append(unknown.Known, v.ID)
+	}
+	if err != nil {
+		return archive.Version{}, err
 	}
 	return archive.Version{}, unknown
 }

@@ -91,6 +91,10 @@ func TestOlderVersionInThePlaceOfADamagedOne(t *testing.T) {
 	if _, err := other.Restore(t.Context(), "uri", "", nil); !errors.As(err, &damaged) {
 		t.Errorf("got %v, want a damaged version", err)
 	}
+	// One that cannot even be read is not in the way of an older one.
+	if _, err := r.database().Collection("filter_bit_map").UpdateOne(t.Context(), bson.M{"_id": "uri-2"}, bson.M{"$set": bson.M{"header": []byte("URIBLOOM")}}); err != nil {
+		t.Fatal(err)
+	}
 	if done, err := other.Restore(t.Context(), "1", "uri-1", nil); err != nil || done.Items != 1 {
 		t.Fatalf("got %+v, %v", done, err)
 	}

@@ -69,33 +69,27 @@ func withArchive(cmd *cobra.Command, flags *commonFlags, do func(*shelf) error) 
 }
 
 // versionsOf returns the versions of the named filters, or of all if no name is given. A name that
-// the archive lacks is an error.
+// the archive lacks is an error, and a version that cannot be used; the others are returned.
 func versionsOf(ctx context.Context, a *archive.Archive, names []string) ([]archive.Version, error) {
-	all, err := a.Versions(ctx, "")
-	if err != nil || len(names) == 0 {
-		return all, err
+	if len(names) == 0 {
+		return a.Versions(ctx, "")
 	}
-	known := map[string]bool{}
 	var picked []archive.Version
-	for _, v := range all {
-		known[v.Spec.Name] = true
-		if slices.Contains(names, v.Spec.Name) {
-			picked = append(picked, v)
-		}
-	}
 	var faults []error
-	for _, name := range names {
-		if !known[name] {
-			faults = append(faults, fmt.Errorf("filter %s: %w\nhint: `urifilter bitmap update %s` writes one", name, archive.ErrNone, name))
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		versions, err := a.Versions(ctx, name)
+		if err == nil && len(versions) == 0 {
+			err = fmt.Errorf("filter %s: %w\nhint: `urifilter bitmap update %s` writes one", name, archive.ErrNone, name)
 		}
+		picked, faults = append(picked, versions...), append(faults, err)
 	}
 	return picked, errors.Join(faults...)
 }
 
 func (s *shelf) list(names []string) error {
-	versions, err := versionsOf(s.ctx, s.archive, names)
-	if err != nil {
-		return err
+	versions, unusable := versionsOf(s.ctx, s.archive, names)
+	if unusable != nil && len(versions) == 0 {
+		return unusable
 	}
 	lines := []versionLine{}
 	rows := [][]string{{"FILTER", "VERSION", "STATUS", "CREATED", "GENERATION", "ITEMS", "SIZE", "SENT", "BY"}}
@@ -106,9 +100,9 @@ func (s *shelf) list(names []string) error {
 			human.Count(int64(l.ItemsEstimate)), human.Bytes(l.Bytes), human.Bytes(l.Uploaded), l.Owner})
 	}
 	if s.flags.asJSON {
-		return command.WriteJSON(s.out, map[string]any{"versions": lines})
+		return errors.Join(command.WriteJSON(s.out, map[string]any{"versions": lines}), unusable)
 	}
-	return human.Table(s.out, rows, map[int]bool{0: true, 1: true, 2: true, 3: true, 8: true})
+	return errors.Join(human.Table(s.out, rows, map[int]bool{0: true, 1: true, 2: true, 3: true, 8: true}), unusable)
 }
 
 // checked is one version as verify --json shows it.
@@ -118,15 +112,15 @@ type checked struct {
 }
 
 func (s *shelf) verify(names []string, all bool) error {
-	versions, err := versionsOf(s.ctx, s.archive, names)
-	if err != nil {
-		return err
+	versions, unusable := versionsOf(s.ctx, s.archive, names)
+	if unusable != nil && len(versions) == 0 {
+		return unusable
 	}
 	if !all {
 		versions = backup.NewestOfEach(versions)
 	}
 	results := []checked{}
-	var damaged []error
+	damaged := []error{unusable}
 	for _, v := range versions {
 		show := newCopyProgress(s.err, v.ID, !s.flags.quiet && terminal.Is(s.err))
 		err := s.archive.Verify(s.ctx, v, show.stripe)
@@ -150,7 +144,7 @@ func (s *shelf) verify(names []string, all bool) error {
 			return err
 		}
 	}
-	if len(versions) == 0 {
+	if len(versions) == 0 && unusable == nil {
 		return fmt.Errorf("%w of any filter\nhint: `urifilter bitmap update` writes some", archive.ErrNone)
 	}
 	return errors.Join(damaged...)

@@ -110,10 +110,7 @@ func statusOfArchive(ctx context.Context, cfg configs.Config, get func(string) *
 		return err
 	}
 	defer link.Close(context.WithoutCancel(ctx))
-	versions, err := a.Versions(ctx, "")
-	if err != nil {
-		return err
-	}
+	versions, unusable := a.Versions(ctx, "")
 	for _, v := range backup.NewestOfEach(versions) {
 		s, line := get(v.Spec.Name), lineOf(v)
 		s.Archive, s.AgeSeconds = &line, time.Since(v.Created).Seconds()
@@ -121,10 +118,10 @@ func statusOfArchive(ctx context.Context, cfg configs.Config, get func(string) *
 		if err := a.Held(ctx, v.Spec.Name); errors.As(err, &lease) {
 			s.Writer = lease.Owner
 		} else if err != nil {
-			return err
+			return errors.Join(unusable, err)
 		}
 	}
-	return nil
+	return unusable
 }
 
 func writeStatus(cmd *cobra.Command, flags *commonFlags, all []*filterStatus, storeErr, archiveErr error) error {
