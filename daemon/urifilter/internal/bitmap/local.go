@@ -70,10 +70,10 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	for _, f := range l.engine.Filters() {
 		l.had[f.Name] = true
 	}
-	if err := l.engine.Reconcile(ctx); err != nil {
+	if err := l.engine.Reconcile(ctx); err != nil && (errors.Is(err, archive.ErrUnreachable) || ctx.Err() != nil) {
 		return nil, errors.Join(err, l.close())
 	}
-	return l, nil
+	return l, nil // ensure says of each filter what is in its way
 }
 
 func (l *local) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {

@@ -1,0 +1,51 @@
+package bitmap
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/server"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+)
+
+// A version that cannot be used, of a filter of the settings or of another one, does not keep init from
+// making the other filters.
+func TestInitPastAVersionThatCannotBeUsed(t *testing.T) {
+	cfg := configs.Default()
+	cfg.DataDir, cfg.MongoDB.URI, cfg.MongoDB.Database = t.TempDir(), mongotest.Shared(t).URI(), "urifilter_"+bson.NewObjectID().Hex()
+	db, err := mongo.Connect(options.Client().ApplyURI(cfg.MongoDB.URI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Disconnect(context.Background())
+	for _, name := range []string{"ip", "other"} {
+		newer := bson.M{"_id": name + "-1", "format": 99, "bitmap_type": bson.M{"id": 2, "name": name}, "status": "on", "number": 1}
+		if _, err := db.Database(cfg.MongoDB.Database).Collection("filter_bit_map").InsertOne(t.Context(), newer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	specs := server.Specs(cfg)
+	store, err := openLocal(t.Context(), cfg, specs, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.close()
+	for _, spec := range specs {
+		done, _, err := store.ensure(t.Context(), spec)
+		if spec.Name == "ip" {
+			if !errors.As(err, new(*archive.FormatError)) {
+				t.Errorf("ip: %s, %v, want a *FormatError", done, err)
+			}
+		} else if err != nil || done != "created" {
+			t.Errorf("%s: %s, %v", spec.Name, done, err)
+		}
+	}
+}
