@@ -113,6 +113,7 @@ func (s *Server) clear(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	f.seen, f.texts = map[key]time.Time{}, map[string][]string{}
+	f.held, f.reservations = map[key]hold{}, map[string]map[key]string{}
 	f.generation++
 	reply(w, http.StatusOK, s.info(name, f))
 }

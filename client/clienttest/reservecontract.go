@@ -74,6 +74,18 @@ func testReserve(t *testing.T, c *client.Client) {
 			_, err = c.Reserve(ctx, name, []string{"x"}, lease)
 			wantRefusal(t, lease.String(), err, 422, "lease_invalid")
 		}
+		before, err := c.Reserve(ctx, name, []string{"e"}, time.Hour)
+		if err != nil || len(before.URIList) != 1 {
+			t.Fatalf("%s: %+v, %v", kind, before, err)
+		}
+		if _, err := c.ClearFilter(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Reserve(ctx, name, []string{"e", "seen"}, time.Hour); err != nil || len(got.URIList) != 2 {
+			t.Errorf("%s: cleared: %+v, %v", kind, got, err)
+		}
+		_, err = c.Commit(ctx, name, before.Reservation, nil, options...)
+		wantRefusal(t, "a reservation from before the filter was cleared", err, 404, "unknown_reservation")
 	}
 	_, err := c.Reserve(t.Context(), "uri", []string{"a"}, time.Hour)
 	wantRefusal(t, "a bloom filter", err, 422, "reserve_not_supported")
