@@ -80,6 +80,8 @@ class OptionsTest(unittest.TestCase):
             ({"URIFILTER_ERROR_RATE": 0}, "URIFILTER_ERROR_RATE: 0: want a number, more than 0 and less than 1"),
             ({"URIFILTER_ERROR_RATE": 1}, "URIFILTER_ERROR_RATE: 1: want a number, more than 0 and less than 1"),
             ({"URIFILTER_CACHE": "1.5"}, "URIFILTER_CACHE: '1.5': want a whole number"),
+            ({"URIFILTER_CACHE": 1.5}, "URIFILTER_CACHE: 1.5: want a whole number"),
+            ({"URIFILTER_KIND": "exact", "URIFILTER_DIGEST": 64.5}, "URIFILTER_DIGEST: 64.5: want 64 or 128"),
             ({"URIFILTER_URL": 7}, "url: want a text"),
             ({"URIFILTER_KIND": "cuckoo"}, "URIFILTER_KIND: 'cuckoo': want bloom, timing or exact"),
             ({"URIFILTER_KIND": "timing"}, "URIFILTER_KIND: 'timing': want URIFILTER_EXPIRE, too"),

@@ -175,12 +175,19 @@ class Number(NamedTuple):
     fits: Callable[[Any], bool]
 
 
-WHOLE = Number("a whole number, 0 or more", int, lambda n: n >= 0)
-COUNT = Number("a whole number, 1 or more", int, lambda n: n >= 1)
+def _whole(value: Any) -> int:
+    whole = int(value)
+    if isinstance(value, float) and whole != value:
+        raise ValueError(value)
+    return whole
+
+
+WHOLE = Number("a whole number, 0 or more", _whole, lambda n: n >= 0)
+COUNT = Number("a whole number, 1 or more", _whole, lambda n: n >= 1)
 RATIO = Number("a number, more than 0 and less than 1", float, lambda x: 0 < x < 1)
 PAUSE = Number("a number of seconds, 0 or more", float, lambda s: 0 <= s < math.inf)
 SECONDS = Number("a number of seconds, more than 0", float, lambda s: 0 < s < math.inf)
-DIGEST = Number("64 or 128", int, lambda n: n in DIGESTS)
+DIGEST = Number("64 or 128", _whole, lambda n: n in DIGESTS)
 LEASE = Number(f"a number of seconds, more than 0, at most {MOST_LEASE}", float, lambda s: 0 < s <= MOST_LEASE)
 
 
