@@ -5,6 +5,7 @@ package records
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,7 +27,7 @@ func newList(cmd *cobra.Command, kind string, line func(record map[string]any) s
 	var asJSON bool
 	var limit int
 	var wanted string
-	calls.Command(cmd, func(cmd *cobra.Command, m *calls.Master, args []string) error {
+	calls.Command(cmd, func(cmd *cobra.Command, m *calls.Master, args []string) (err error) {
 		q := url.Values{}
 		if limit > 0 {
 			q.Set("limit", strconv.Itoa(limit))
@@ -44,7 +45,7 @@ func newList(cmd *cobra.Command, kind string, line func(record map[string]any) s
 			return err
 		}
 		out := bufio.NewWriter(cmd.OutOrStdout())
-		defer out.Flush()
+		defer func() { err = errors.Join(err, out.Flush()) }()
 		for dec := json.NewDecoder(resp.Body); ; {
 			var record map[string]any
 			if err := dec.Decode(&record); err == io.EOF {
