@@ -251,6 +251,9 @@ func (r *RESP) Register(cmd *cobra.Command) {
 func (r *RESP) Options(cmd *cobra.Command, token string) (*redis.Options, error) {
 	o, err := redis.ParseURL(FlagOrEnv(cmd, "resp", r.url, "URIFILTER_RESP"))
 	if err != nil {
+		if fault, ok := errors.AsType[*url.Error](err); ok { // which would show the password
+			err = fault.Err
+		}
 		return nil, command.UsageError{Err: fmt.Errorf("--resp: %w%swant redis://HOST:PORT, or rediss:// with TLS", err, command.HintMark)}
 	}
 	if o.DB != 0 {
