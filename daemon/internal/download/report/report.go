@@ -39,7 +39,7 @@ type Report struct {
 	Job     string    `json:"job"`
 	Version int       `json:"version"`
 	Tasks   Tasks     `json:"tasks"`
-	Reasons []Reason  `json:"reasons"` // why tasks have failed
+	Reasons []Reason  `json:"reasons"` // why tasks have failed, of the first maxLooked
 	Time    time.Time `json:"time"`
 }
 
@@ -107,7 +107,11 @@ func (r Report) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "All tasks of job %s (version %d) have ended: %d are done, %d have failed.\n", r.Job, r.Version, r.Tasks.Done, r.Tasks.Failed)
 	if len(r.Reasons) > 0 {
-		b.WriteString("\nWhy they have failed:\n")
+		who := "they"
+		if r.Tasks.Failed > maxLooked {
+			who = fmt.Sprintf("the first %d of them", maxLooked)
+		}
+		fmt.Fprintf(&b, "\nWhy %s have failed:\n", who)
 		for _, reason := range r.Reasons {
 			fmt.Fprintf(&b, "\n%d by %s, such as %.500s\n  %.1000s\n", reason.Tasks, reason.Reason, reason.URI, reason.Message)
 		}

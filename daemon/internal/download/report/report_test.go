@@ -421,3 +421,13 @@ func (r *rig) finish() {
 		r.need(r.store.Finish(r.Context(), l, download.Result{URI: l.Task.URI, Status: 200}, download.Attempt{Status: 200}))
 	}
 }
+
+// TestTextOfManyFailures: reasons of some tasks are not given as those of all.
+func TestTextOfManyFailures(t *testing.T) {
+	t.Parallel()
+	for failed, want := range map[int]string{maxLooked: "Why they have failed:", maxLooked + 1: "Why the first 10000 of them have failed:"} {
+		if text := (Report{Tasks: Tasks{Failed: failed}, Reasons: []Reason{{}}}).text(); !strings.Contains(text, want) {
+			t.Errorf("%d failed: lacks %q:\n%s", failed, want, text)
+		}
+	}
+}
