@@ -34,10 +34,13 @@ type Binary struct {
 // deploy it, including resumed ones.
 func (b Binary) ID() string { return NewID(b.Made, b.Content) }
 
-// Paths returns the files that a prebuilt program may be, with {arch} in its path for the architecture.
+// architectures are those that {arch} in the path of a prebuilt program stands for.
+var architectures = []string{"amd64", "arm64"}
+
+// Paths returns the files that a prebuilt program may be, in the order of architectures.
 func Paths(path string) []string {
 	var all []string
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range architectures {
 		all = append(all, strings.ReplaceAll(path, "{arch}", arch))
 	}
 	return all
@@ -47,10 +50,10 @@ func Paths(path string) []string {
 // one must be a program for Linux.
 func Check(path string) error {
 	var first error
-	for _, arch := range []string{"amd64", "arm64"} {
-		file, err := os.Open(strings.ReplaceAll(path, "{arch}", arch))
+	for i, name := range Paths(path) {
+		file, err := os.Open(name)
 		if err == nil {
-			err = checkELF(file, arch)
+			err = checkELF(file, architectures[i])
 			_ = file.Close() // it was read only
 			if err != nil {
 				err = fmt.Errorf("%s: %w", file.Name(), err)

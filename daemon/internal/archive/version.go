@@ -150,11 +150,18 @@ func (a *Archive) latest(ctx context.Context, filter string) (Version, error) {
 	if err != nil {
 		return Version{}, explain(ctx, err)
 	}
+	v, _, err := readVersion(raw) // fences are off
+	return v, err
+}
+
+// readVersion makes a Version from a document, or says that it is a fence.
+func readVersion(raw bson.Raw) (v Version, fence bool, err error) {
 	d, err := decodeVersion(raw)
-	if err != nil {
-		return Version{}, err
+	if err != nil || d.Fence {
+		return Version{}, d.Fence, err
 	}
-	return d.version()
+	v, err = d.version()
+	return v, false, err
 }
 
 // Versions lists the versions of the filter of that name, or of all filters for "", newest
@@ -163,18 +170,12 @@ func (a *Archive) latest(ctx context.Context, filter string) (Version, error) {
 func (a *Archive) Versions(ctx context.Context, filter string) (all []Version, err error) {
 	var bad []error
 	err = a.eachDocument(ctx, filter, func(raw bson.Raw) error {
-		d, err := decodeVersion(raw)
-		if err == nil && d.Fence {
-			return nil
-		}
-		v := Version{}
-		if err == nil {
-			v, err = d.version()
-		}
-		if err == nil {
-			all = append(all, v)
-		} else if status, _ := raw.Lookup("status").StringValueOK(); status == statusOn { // otherwise presumably switched off for this reason
+		v, fence, err := readVersion(raw)
+		if status, _ := raw.Lookup("status").StringValueOK(); err != nil && status == statusOn { // otherwise presumably switched off for this reason
 			bad = append(bad, a.named(err))
+		}
+		if err == nil && !fence {
+			all = append(all, v)
 		}
 		return nil
 	})
@@ -194,19 +195,15 @@ func (a *Archive) Newest(ctx context.Context) (all []Version, bad map[string]err
 			return nil
 		}
 		seen[name] = true
-		d, err := decodeVersion(raw)
-		if err != nil && name == "" {
+		v, _, err := readVersion(raw)
+		switch {
+		case err == nil:
+			all = append(all, v)
+		case name == "":
 			return err
-		}
-		v := Version{}
-		if err == nil {
-			v, err = d.version()
-		}
-		if err != nil {
+		default:
 			bad[name] = a.named(err)
-			return nil
 		}
-		all = append(all, v)
 		return nil
 	})
 	return all, bad, a.named(err)

@@ -315,9 +315,9 @@ func (k *Copier) Reconcile(ctx context.Context) {
 }
 
 // Every writes all bit-maps back, one after the other, each time interval has passed; what has passed before
-// a start counts, from the last writeback or, if there was none, from when the filter was made. If the archive cannot be reached, the round ends: the others would each wait for it in vain.
-// The interval varies by a tenth, so that daemons that were started together drift apart. Every returns when
-// ctx ends.
+// a start counts, from the last writeback or, if there was none, from when the filter was made. If the archive
+// cannot be reached, the round ends: the others would each wait for it in vain. The interval varies by a tenth,
+// so that daemons that were started together drift apart. Every returns when ctx ends.
 func (k *Copier) Every(ctx context.Context, interval time.Duration) {
 	for due := k.awaitFirst(ctx, interval); due; due = sleep(ctx, jittered(interval)) {
 		var unreachable error

@@ -178,7 +178,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	h.running--
 	t.pace.running--
 	t.pace.took = now.Sub(t.began)
-	of := h
+	of := h // whom crowded and after are about
 	if s.host != "" {
 		of = q.host(s.host, -1, time.Time{})
 	}
@@ -195,7 +195,9 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	}
 	q.place(h)
 	q.placeAll(t.pace)
-	q.placeAll(of.pace)
+	if of != h {
+		q.placeAll(of.pace)
+	}
 }
 
 // turn is from when on a request may be sent to a host, and what was noted before.
