@@ -43,7 +43,7 @@ type installation struct {
 	Changed bool         `json:"changed"`
 	DryRun  bool         `json:"dry_run"`
 	Units   []unitChange `json:"units"`
-	Enabled []string     `json:"enabled"` // units that were not enabled before
+	Enabled []string     `json:"enabled"` // units that were not enabled before, or a timer that did not run
 	Action  string       `json:"action"`  // started, restarted, none
 
 	disable []string
@@ -195,8 +195,14 @@ func (h *unitHost) compare(ctx context.Context, files []systemd.File, o installO
 		enabled = append(enabled, h.program.JobTimer())
 	}
 	for _, name := range enabled {
-		// For a missing unit the command fails, and prints "disabled" or nothing.
-		if out, _ := h.run(ctx, "systemctl", "is-enabled", name); strings.TrimSpace(out) != "enabled" {
+		// For a missing unit these commands fail, and print another word or nothing.
+		out, _ := h.run(ctx, "systemctl", "is-enabled", name)
+		on := strings.TrimSpace(out) == "enabled"
+		if on && name == h.program.JobTimer() { // an install that was broken off may not have started it
+			out, _ = h.run(ctx, "systemctl", "is-active", name)
+			on = strings.TrimSpace(out) == "active"
+		}
+		if !on {
 			in.Enabled, in.Changed = append(in.Enabled, name), true
 		}
 	}

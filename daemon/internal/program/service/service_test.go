@@ -18,6 +18,7 @@ import (
 type fakeSystemd struct {
 	*unitHost
 	enabled map[string]bool
+	active  map[string]bool
 	said    []string
 }
 
@@ -26,13 +27,13 @@ var filter = systemd.Urifilter()
 
 func newFakeSystemd(t *testing.T) *fakeSystemd {
 	t.Helper()
-	f := &fakeSystemd{unitHost: &unitHost{program: filter, dir: t.TempDir()}, enabled: map[string]bool{}}
+	f := &fakeSystemd{unitHost: &unitHost{program: filter, dir: t.TempDir()}, enabled: map[string]bool{}, active: map[string]bool{}}
 	f.run = func(_ context.Context, name string, args ...string) (string, error) {
 		line := name + " " + strings.Join(args, " ")
 		if name != "systemctl" {
 			return "", fmt.Errorf("unexpected: %s", line)
 		}
-		if args[0] != "is-enabled" {
+		if !strings.HasPrefix(args[0], "is-") {
 			f.said = append(f.said, line)
 		}
 		switch args[0] {
@@ -41,6 +42,15 @@ func newFakeSystemd(t *testing.T) *fakeSystemd {
 				return "enabled\n", nil
 			}
 			return "disabled\n", errors.New("exit status 1")
+		case "is-active":
+			if f.active[args[1]] {
+				return "active\n", nil
+			}
+			return "inactive\n", errors.New("exit status 3")
+		case "start":
+			for _, unit := range args[1:] {
+				f.active[unit] = true
+			}
 		case "enable":
 			for _, unit := range args[1:] {
 				if _, err := os.Stat(filepath.Join(f.dir, unit)); err != nil {
@@ -52,7 +62,7 @@ func newFakeSystemd(t *testing.T) *fakeSystemd {
 			for _, unit := range args[1:] {
 				delete(f.enabled, unit)
 			}
-		case "daemon-reload", "stop", "reset-failed", "start":
+		case "daemon-reload", "stop", "reset-failed":
 		default:
 			return "", fmt.Errorf("unexpected: %s", line)
 		}
@@ -186,6 +196,14 @@ func TestInstallTimer(t *testing.T) {
 	in := f.install(t, systemd.Params{}, with)
 	if !slices.Contains(in.Enabled, filter.JobTimer()) || !slices.Contains(f.said, "systemctl start "+filter.JobTimer()) {
 		t.Errorf("enabled %v, systemd was told %v", in.Enabled, f.said)
+	}
+	f.active[filter.JobTimer()] = false // as after an install that was broken off
+	f.said = nil
+	if in = f.install(t, systemd.Params{}, with); !f.active[filter.JobTimer()] || !in.Changed {
+		t.Errorf("enabled, and not running: %+v, systemd was told %v", in, f.said)
+	}
+	if in = f.install(t, systemd.Params{}, with); in.Changed {
+		t.Errorf("once more: %+v", in)
 	}
 	// Without --timer, it stays, and is kept up to date.
 	in = f.install(t, systemd.Params{User: "crawl"}, installOptions{})
