@@ -22,8 +22,8 @@ import (
 type filterStatus struct {
 	Filter  string             `json:"filter"`
 	Store   *client.FilterInfo `json:"store"`
-	Archive *versionLine       `json:"archive"`
-	// AgeSeconds is the age of the newest version.
+	Archive *versionLine       `json:"archive"` // the newest version that can be used
+	// AgeSeconds is the age of that version.
 	AgeSeconds float64 `json:"age_seconds,omitempty"`
 	// Writer is the owner of the lease during a writeback.
 	Writer string `json:"writer,omitempty"`
@@ -35,8 +35,8 @@ func newStatus() *cobra.Command {
 		Use:   "status [NAME...]",
 		Short: "Show what store and archive have of each filter",
 		Long: `Show for each filter what the store has (STORE, about ITEMS), the newest version in the
-archive (VERSION, of about ARCHIVED items, AGE), and who is writing back (WRITER). It
-exits with 1 when store or archive cannot be asked.`,
+archive that can be used (VERSION, of about ARCHIVED items, AGE), and who is writing back
+(WRITER). It exits with 1 when store or archive cannot be asked, or a version cannot be used.`,
 		Example: "  urifilter bitmap status --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return showStatus(cmd, &flags, args)
