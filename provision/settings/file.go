@@ -75,11 +75,16 @@ func (e edit) replace(ctx context.Context, h host.Host) error {
 	return nil
 }
 
-// merged returns the words of both texts, one per line.
+// listed returns the parts that the content of a managed file lists. Names of tokens may have blanks.
+func listed(content string) []string {
+	return slices.DeleteFunc(strings.Split(content, "\n"), func(part string) bool { return part == "" })
+}
+
+// merged returns the parts that two contents list, each once.
 func merged(a, b string) string {
-	words := append(strings.Fields(a), strings.Fields(b)...)
-	slices.Sort(words)
-	return strings.Join(slices.Compact(words), "\n") + "\n"
+	parts := append(listed(a), listed(b)...)
+	slices.Sort(parts)
+	return strings.Join(slices.Compact(parts), "\n") + "\n"
 }
 
 // restore brings a file back to what it was. It does not write an unchanged file again, so that

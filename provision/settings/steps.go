@@ -79,7 +79,7 @@ func (f *Files) want(ctx context.Context, h host.Host) (e edit, s program.Settin
 	e.before, e.managedBefore = now[e.file.Path], now[e.managed.Path]
 
 	edits := values.edits()
-	for _, key := range strings.Fields(e.managedBefore.Content) {
+	for _, key := range listed(e.managedBefore.Content) {
 		if !values.Has(key) {
 			edits = append(edits, yamledit.Edit{Key: key})
 		}

@@ -74,7 +74,7 @@ func (f *Files) wantTokens(ctx context.Context, h host.Host) (e edit, err error)
 	if e.before.Path == "" {
 		start = fmt.Sprintf(tokensHeader, f.Program.Name)
 	}
-	if e.file.Content, err = editTokens(e.file.Path, start, want, strings.Fields(e.managedBefore.Content)); err != nil {
+	if e.file.Content, err = editTokens(e.file.Path, start, want, listed(e.managedBefore.Content)); err != nil {
 		return e, onHost(e.file.Path, err)
 	}
 	e.managed.Content = names(want)
