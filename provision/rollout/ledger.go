@@ -107,6 +107,13 @@ func (l *ledger) begin(s step.Undoer) {
 	}
 }
 
+// hasBegun reports whether there is something to roll back.
+func (l *ledger) hasBegun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.begun) > 0
+}
+
 // keep records whether the new state has proved itself.
 func (l *ledger) keep(proved bool) {
 	l.mu.Lock()

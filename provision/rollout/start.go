@@ -140,17 +140,16 @@ func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string
 	if err != nil {
 		return "", err
 	}
-	if _, there := list.Find(r.ran); !there || r.ran == list.Current {
+	_, there := list.Find(r.ran)
+	switch {
+	case there && r.ran != list.Current:
+		if err := folder.Point(ctx, h, r.ran); err != nil {
+			return "", err
+		}
+	case !r.i.ledger.hasBegun():
 		return "", r.i.revert.Disarm(ctx, h) // nothing else could run
 	}
-	change, err := folder.Pointing(func() string { return r.ran }).Look(ctx, h)
-	if err == nil && change != nil {
-		err = change.Apply(ctx)
-	}
-	if err != nil {
-		return "", err
-	}
-	return r.i.rollBack(ctx, h, cause)
+	return r.i.rollBack(ctx, h, cause) // of units, for example: the daemon must run with those that it had
 }
 
 // healthy is the health check. Once it has passed, the failure of an unrelated step undoes
