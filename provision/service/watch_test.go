@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,22 @@ func TestBakedDaemons(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The clock of a host is put back by an hour while its daemon is watched: that takes no hour longer.
+func TestBakeWhenTheClockIsPutBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		enough := errors.New("watched for long enough")
+		h := &told{says: []string{"Now=3601000000 " + strings.Replace(up, "=2000 ", "=3600000000 ", 1), "Now=5000000 " + strings.Replace(up, "=2000 ", "=3600000000 ", 1)}}
+		c := &Health{proved: Status{PID: 22}, Settings: func(context.Context, host.Host) (program.Settings, error) { return program.Settings{}, enough }}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := c.bake(ctx, h, 30*time.Second); !errors.Is(err, enough) || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
 }
 
 // A daemon is trusted when it has been up for some seconds by the clock of its host. The seconds
