@@ -87,6 +87,11 @@ func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
 		return err
 	}
 	head, tail := r.script()
+	before, err := LastStatus(ctx, h, p)
+	if err != nil {
+		return fmt.Errorf("prepare the way back: %w", err)
+	}
+	r.armed = !before.Unconfirmed // also if what follows is broken off: it may have been done
 	text := head + restore
 	var units strings.Builder
 	for _, f := range files {
@@ -95,18 +100,16 @@ func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
 	script := fmt.Sprintf(`umask 077
 mkdir -p %[1]s && cat >%[2]s.new || exit
 [ "$(($(wc -c <%[2]s.new)))" = %[3]d ] || { echo "the script was cut off" >&2; exit 1; }
-if [ -e %[2]s ]; then echo kept; sed '1,/^failed=$/d' %[2]s >>%[2]s.new || exit; else cat >>%[2]s.new <<'end of the script' || exit
+if [ -e %[2]s ]; then sed '1,/^failed=$/d' %[2]s >>%[2]s.new || exit; else cat >>%[2]s.new <<'end of the script' || exit
 %[6]send of the script
 fi
 sync %[2]s.new && mv %[2]s.new %[2]s && sync %[1]s || exit
 umask 022
 %[4]ssystemctl daemon-reload && systemctl enable --quiet %[5]s && systemctl restart %[5]s`,
 		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer(), tail)
-	out, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text), Secret: true})
-	if err != nil {
+	if _, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text), Secret: true}); err != nil {
 		return fmt.Errorf("prepare the way back: %w", err)
 	}
-	r.armed = strings.TrimSpace(out.Stdout) != "kept"
 	return nil
 }
 
