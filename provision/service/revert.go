@@ -71,11 +71,12 @@ func (r *Revert) script() (head, tail string) {
 		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath)
 }
 
-// disarming removes script and units. It may be run by the service itself.
+// disarming removes script and units. It may be run by the service itself. A host that loses its power afterwards must
+// not find them again, and go back from what was confirmed.
 func (r *Revert) disarming() string {
 	p := r.Program
-	return fmt.Sprintf("systemctl disable --quiet --now %s 2>/dev/null\nrm -rf %s %s/%[1]s %[3]s/%[4]s\nsystemctl daemon-reload",
-		p.RevertTimer(), p.RevertDir(), systemd.Dir, p.RevertService())
+	return fmt.Sprintf("systemctl disable --quiet --now %s 2>/dev/null\nrm -rf %s %s/%[1]s %[3]s/%[4]s\nsync %[5]s %[3]s\nsystemctl daemon-reload",
+		p.RevertTimer(), p.RevertDir(), systemd.Dir, p.RevertService(), p.Root())
 }
 
 // Arm leaves on a host the script that restores what it has now, and starts the timer. What a script that is
@@ -86,12 +87,12 @@ func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
 	if err != nil {
 		return err
 	}
-	head, tail := r.script()
 	before, err := LastStatus(ctx, h, p)
 	if err != nil {
 		return fmt.Errorf("prepare the way back: %w", err)
 	}
 	r.armed = !before.Unconfirmed // also if what follows is broken off: it may have been done
+	head, tail := r.script()
 	text := head + restore
 	var units strings.Builder
 	for _, f := range files {

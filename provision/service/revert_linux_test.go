@@ -3,6 +3,8 @@ package service
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,4 +101,61 @@ func TestConfirmedBeforeTheLock(t *testing.T) {
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// What was confirmed is on the disk when that is said: a host that loses its power then does not go back.
+func TestDisarmedOnTheDisk(t *testing.T) {
+	t.Parallel()
+	h, r := newElsewhere(t), &Revert{Program: greeter, After: time.Minute}
+	if err := r.Arm(t.Context(), h, "echo back\n"); err != nil {
+		t.Fatal(err)
+	}
+	script := host.Quote(filepath.Join(h.dir, greeter.RevertScript()))
+	out, err := exec.Command("sh", "-c", "systemctl() { :; }\nsync() { [ -e "+script+" ] || echo \"$*\"; }\n"+h.at(r.disarming())).CombinedOutput()
+	if want := filepath.Join(h.dir, greeter.Root()) + " " + filepath.Join(h.dir, "units") + "\n"; err != nil || string(out) != want {
+		t.Errorf("after the removal it syncs %q, want %q; %v", out, want, err)
+	}
+}
+
+// What is armed by a call that is broken off, as by Ctrl-C, is removed when the host is as it was: it would restart the
+// daemon once more, and say that the host went back by itself. What an earlier run has armed stays.
+func TestDisarmAfterArmIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	h, p := newElsewhere(t), greeter
+	script := filepath.Join(h.dir, p.RevertScript())
+	brokenOff := func() {
+		t.Helper()
+		r := &Revert{Program: p, After: time.Minute}
+		if err := r.Arm(t.Context(), lost{h}, "echo back\n"); err == nil {
+			t.Fatal("no error")
+		}
+		if _, err := os.Stat(script); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Disarm(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	brokenOff()
+	if _, err := os.Stat(script); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the way back is left: %v", err)
+	}
+	if err := (&Revert{Program: p, After: time.Minute}).Arm(t.Context(), h, "echo earlier\n"); err != nil {
+		t.Fatal(err)
+	}
+	brokenOff()
+	if _, err := os.Stat(script); err != nil {
+		t.Errorf("the way back of an earlier run: %v", err)
+	}
+}
+
+// lost is a host that does what it is told, and whose answers to changes are lost.
+type lost struct{ elsewhere }
+
+func (h lost) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	out, err := h.elsewhere.Run(ctx, c)
+	if err == nil && !c.Look {
+		err = &host.ConnectionError{Host: "web1", Err: io.ErrUnexpectedEOF}
+	}
+	return out, err
 }
