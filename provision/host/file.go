@@ -140,6 +140,19 @@ chown %s "$t" && chmod %#o "$t" && sync "$t" && mv -Tf "$t" %s && sync %s`,
 	return nil
 }
 
+// Restore brings the file at a path back to what it was before, as ReadFile has read it; without a path: there was none.
+// It does not write an unchanged file again, so that a host on which nothing could be written in the first place does not
+// fail twice.
+func Restore(ctx context.Context, h Host, path string, before File) error {
+	if before.Path == "" {
+		return AsRoot(ctx, h, "rm -f "+Quote(path))
+	}
+	if now, there, err := ReadFile(ctx, h, path); err == nil && there && before.Same(now) {
+		return nil
+	}
+	return WriteFile(ctx, h, before)
+}
+
 func (f File) complete() File {
 	f.Mode = cmp.Or(f.Mode, 0o644)
 	f.Owner = cmp.Or(f.Owner, "root")

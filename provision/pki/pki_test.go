@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/provision/host"
 )
 
 var now = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
@@ -215,5 +217,20 @@ func TestRenewalIsAskedFor(t *testing.T) {
 	}
 	if _, err := c.asked(); err == nil || !strings.Contains(err.Error(), "hint: remove the file") {
 		t.Errorf("a mark that is none: %v", err)
+	}
+}
+
+// A host that had a certificate and lacked the file of its authority lacks it again: the rest is put back all the same,
+// also by the host itself.
+func TestUndoWithoutAnAuthorityBefore(t *testing.T) {
+	t.Parallel()
+	p := Place{CA: "/etc/urifilter/tls.ca.pem", Pair: "/etc/urifilter/tls.pem"}
+	s := &placing{place: p, before: map[string]host.File{p.Pair: {Path: p.Pair, Content: "pair", Mode: 0o640, Owner: "root", Group: "urifilter"}}}
+	h := host.NewRecorder("web1")
+	if _, err := s.Undo(t.Context(), h, nil); err != nil {
+		t.Fatal(err)
+	}
+	if script := h.Script(); !strings.Contains(script, "rm -f "+p.CA) || strings.Count(script, "mktemp") != 1 {
+		t.Errorf("the way back is\n%s", script)
 	}
 }

@@ -76,7 +76,7 @@ func (s *placing) Undo(ctx context.Context, h host.Host, _ error) (string, error
 	if s.before == nil || s.before[p.Pair].Content == "" {
 		return "", nil // there was none before; an unused one does no harm
 	}
-	err := errors.Join(host.WriteFile(ctx, h, s.before[p.CA]), host.WriteFile(ctx, h, s.before[p.Pair]))
+	err := errors.Join(host.Restore(ctx, h, p.CA, s.before[p.CA]), host.Restore(ctx, h, p.Pair, s.before[p.Pair]))
 	if err == nil && p.Load != nil {
 		err = p.Load(ctx, h)
 	}

@@ -53,7 +53,7 @@ func (s *editing) Undo(ctx context.Context, h host.Host, _ error) (string, error
 	if s.did == nil {
 		return "", nil
 	}
-	err := errors.Join(restore(ctx, h, s.did.file.Path, s.did.before), restore(ctx, h, s.did.managed.Path, s.did.managedBefore))
+	err := errors.Join(host.Restore(ctx, h, s.did.file.Path, s.did.before), host.Restore(ctx, h, s.did.managed.Path, s.did.managedBefore))
 	return s.did.file.Path + " is as it was before", err
 }
 
@@ -85,16 +85,4 @@ func merged(a, b string) string {
 	parts := append(listed(a), listed(b)...)
 	slices.Sort(parts)
 	return strings.Join(slices.Compact(parts), "\n") + "\n"
-}
-
-// restore brings a file back to what it was. It does not write an unchanged file again, so that
-// a host on which nothing could be written in the first place does not fail twice.
-func restore(ctx context.Context, h host.Host, path string, before host.File) error {
-	if before.Path == "" {
-		return host.AsRoot(ctx, h, "rm -f "+host.Quote(path))
-	}
-	if now, there, err := host.ReadFile(ctx, h, path); err == nil && there && before.Same(now) {
-		return nil
-	}
-	return host.WriteFile(ctx, h, before)
 }
