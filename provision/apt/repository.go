@@ -146,7 +146,16 @@ func (s *System) Repository(r Repository) step.Wish {
 		if c.Diff == "" {
 			c.Summary = "write the key " + key.Path
 		}
-		c.Apply = func(ctx context.Context) error { return s.add(ctx, h, r, source, key) }
+		c.Apply = func(ctx context.Context) error {
+			err := s.add(ctx, h, r, source, key)
+			if err == nil {
+				return nil
+			}
+			// A broken entry makes every apt-get on the host fail. One that was there before is put back.
+			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			return errors.Join(err, host.Restore(undo, h, source.Path, oldSource), host.Restore(undo, h, key.Path, oldKey))
+		}
 		return c, nil
 	})
 }
@@ -163,11 +172,7 @@ func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key
 	step.Say(ctx, "apt: asking %s", r.URL)
 	_, err := s.aptGet(ctx, h, "-oDir::Etc::sourcelist="+source.Path, "-oDir::Etc::sourceparts=-", "-oAPT::Get::List-Cleanup=0", "-oAPT::Update::Error-Mode=any", "update")
 	if err != nil {
-		// A broken entry makes every apt-get on the host fail.
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_, undoErr := h.Run(undo, host.Command{Script: "rm -f " + host.Words(source.Path, key.Path), Root: true})
-		return errors.Join(fmt.Errorf("repository %s: %w", r.URL, err), undoErr)
+		return fmt.Errorf("repository %s: %w", r.URL, err)
 	}
 	return nil
 }
