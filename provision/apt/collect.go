@@ -90,7 +90,7 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 	}
 	lines := strings.Split(strings.TrimSpace(out.Stdout), "\n")
 	step.Say(ctx, "apt: fetching %d packages", len(lines)-1)
-	for _, line := range lines {
+	for _, line := range slices.Concat(lines[1:], lines[:1]) { // the index, which comes first, last
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
 			return fmt.Errorf("apt: the host listed %q", line)
@@ -99,7 +99,11 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 		if err != nil {
 			return fmt.Errorf("apt: the host listed %q", line)
 		}
-		if err := fetch(ctx, h, staging+"/archives/"+fields[2], filepath.Join(folder, filepath.Base(fields[2])), size, fields[1]); err != nil {
+		to := filepath.Join(folder, filepath.Base(fields[2]))
+		if fields[2] == Index {
+			to += unfinished // until it has the entries of the old one
+		}
+		if err := fetch(ctx, h, staging+"/archives/"+fields[2], to, size, fields[1]); err != nil {
 			return err
 		}
 	}
@@ -109,9 +113,9 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 	return WriteSums(dir)
 }
 
-// mergeIndex adds the entries of an earlier collection to the index.
+// mergeIndex replaces the index by the unfinished one and the entries of an earlier collection that this one lacks.
 func mergeIndex(name, old string) error {
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(name + unfinished)
 	if err != nil {
 		return err
 	}
@@ -125,7 +129,10 @@ func mergeIndex(name, old string) error {
 			text = append(text, strings.TrimSpace(entry)+"\n\n"...)
 		}
 	}
-	return os.WriteFile(name, text, 0o644)
+	if err := os.WriteFile(name+unfinished, text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+unfinished, name)
 }
 
 // fetch copies a file from the host, unless it is already here.

@@ -1,0 +1,72 @@
+package apt
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// online is a host that has downloaded a package, with its index.
+type online struct {
+	host.Host
+	name string // of the package
+	cut  bool   // the connection is lost while the package is fetched
+}
+
+func (h online) files() map[string]string {
+	return map[string]string{h.name + ".deb": h.name, Index: fmt.Sprintf("Package: %s\nFilename: ./%[1]s.deb\nSize: 1\n\n", h.name)}
+}
+
+func (h online) Run(_ context.Context, c host.Command) (host.Output, error) {
+	switch {
+	case strings.Contains(c.Script, "uname -m"):
+		return host.Output{Stdout: "arch=x86_64\nos=debian\nversion=12\ncodename=bookworm\nsystemd=252\n"}, nil
+	case strings.Contains(c.Script, "command -v cloud-init"):
+		return host.Output{Code: 1}, nil
+	case strings.Contains(c.Script, "get update"):
+		out := ""
+		for _, name := range []string{Index, h.name + ".deb"} {
+			out += fmt.Sprintf("%d %s %s\n", len(h.files()[name]), hexSum([]byte(h.files()[name])), name)
+		}
+		return host.Output{Stdout: out}, nil
+	}
+	for name, text := range h.files() {
+		if strings.HasPrefix(c.Script, "dd if="+staging+"/archives/"+name+" ") {
+			if h.cut && name != Index {
+				return host.Output{}, errors.New("the connection was cut")
+			}
+			return host.Output{Stdout: base64.StdEncoding.EncodeToString([]byte(text))}, nil
+		}
+	}
+	return host.Output{}, nil
+}
+
+// A collection that adds to a bundle and is broken off leaves the index of what is in it: with a shorter one, hosts would
+// lack packages that are there.
+func TestCollectionThatIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for n, h := range []online{{name: "a"}, {name: "b", cut: true}, {name: "b"}} {
+		if err := Collect(t.Context(), h, dir, nil, h.name); (err != nil) != h.cut {
+			t.Fatal(n, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "debian12-amd64", Index))
+	if err != nil || strings.Count(string(text), "Filename: ./a.deb\n") != 1 || strings.Count(string(text), "Filename: ./b.deb\n") != 1 {
+		t.Errorf("%v, the index has\n%s", err, text)
+	}
+	b, err := OpenBundle(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
