@@ -125,7 +125,8 @@ func (o Options) folders() step.Wish {
 		return &step.Change{Summary: "make " + strings.Join(names, ", "), Apply: func(ctx context.Context) error {
 			var script []string
 			for _, f := range differ {
-				script = append(script, fmt.Sprintf("install -d -m %04o -o %s -g %s %s", f.mode, host.Quote(f.owner), host.Quote(f.group), host.Quote(f.path)))
+				// Five digits also take the set-group-ID away that a folder has from the one that it is in.
+				script = append(script, fmt.Sprintf("install -d -m %05o -o %s -g %s %s", f.mode, host.Quote(f.owner), host.Quote(f.group), host.Quote(f.path)))
 			}
 			return host.AsRoot(ctx, h, strings.Join(script, " && "))
 		}}, nil
