@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,11 +68,18 @@ func (s *Server) port() step.Wish {
 // never listens to others without requiring passwords.
 func (s *Server) configuration() step.Wish {
 	return s.edit("mongodb: configuration", func(bool) []setting {
-		return []setting{
-			{"net.bindIp", strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")},
-			{"security.authorization", "enabled"},
-		}
+		return append(s.addresses(), setting{"security.authorization", "enabled"})
 	})
+}
+
+// addresses are the settings of where it listens. Without net.ipv6 it leaves addresses of IPv6 out, with a warning in
+// its log.
+func (s *Server) addresses() []setting {
+	all := []setting{{"net.bindIp", strings.Join(append([]string{"127.0.0.1"}, s.options.Bind...), ",")}}
+	if slices.ContainsFunc(s.options.Bind, func(address string) bool { return strings.Contains(address, ":") }) {
+		all = append(all, setting{"net.ipv6", true})
+	}
+	return all
 }
 
 // edit is a step for keys of the file. A running server is restarted with it; if it does not come

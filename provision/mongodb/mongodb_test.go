@@ -138,6 +138,25 @@ net:
 	}
 }
 
+// A server that listens on an address of IPv6 must be told to: it leaves the address out otherwise, and other hosts do
+// not reach it.
+func TestListensOnIPv6(t *testing.T) {
+	t.Parallel()
+	for bind, want := range map[string]string{
+		"":         "net:\n  bindIp: 127.0.0.1\n",
+		"10.0.0.5": "net:\n  bindIp: 127.0.0.1,10.0.0.5\n",
+		"fd00::5":  "net:\n  bindIp: 127.0.0.1,fd00::5\n  ipv6: true\n",
+	} {
+		s, err := New(Options{Bind: strings.Fields(bind)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := edited("", s.addresses()...); err != nil || got != want {
+			t.Errorf("%q: %v\n%s", bind, err, got)
+		}
+	}
+}
+
 // TLS is set, and removed where the toolkit has set it; what others have set stays.
 func TestEditedForTLS(t *testing.T) {
 	t.Parallel()
