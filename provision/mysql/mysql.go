@@ -104,6 +104,11 @@ func (s *Server) configuration() step.Wish {
 			if err := s.fits(ctx, h); err != nil {
 				return err
 			}
+			if !there {
+				if err := s.mayTakeDown(ctx, h); err != nil {
+					return err
+				}
+			}
 			return host.WriteFile(ctx, h, wish)
 		}}, nil
 	})
@@ -145,6 +150,22 @@ func (s *Server) mayTake(ctx context.Context, h host.Host) error {
 		return fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, elsewhere)
 	case others != "NULL":
 		return fmt.Errorf("MariaDB holds databases of other applications: %s%s", others, elsewhere)
+	}
+	return nil
+}
+
+// mayTakeDown is mayTake for a server that is down: it is started as it is, to tell whose databases it has. One of
+// others is stopped again.
+func (s *Server) mayTakeDown(ctx context.Context, h host.Host) error {
+	u, err := host.LookAtUnit(ctx, h, unit+".service")
+	if err != nil || s.options.Adopt || u.Active {
+		return err
+	}
+	if err := host.Systemctl(ctx, h, "start", unit+".service"); err != nil {
+		return err
+	}
+	if err := s.mayTake(ctx, h); err != nil {
+		return errors.Join(err, host.Systemctl(context.WithoutCancel(ctx), h, "stop", unit+".service"))
 	}
 	return nil
 }

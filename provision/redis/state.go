@@ -137,6 +137,20 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 	return nil
 }
 
+// mayTakeStarted is mayTake for a server that was down, and has just been started: only now it tells whose data it has.
+// One of others is stopped again.
+func (s *Server) mayTakeStarted(ctx context.Context, h host.Host, st state) error {
+	st.Active = true
+	err := s.client(h, st).ready(ctx)
+	if err == nil || errors.As(err, new(errAuth)) { // which mayTake explains
+		err = s.mayTake(ctx, h, st)
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.systemctl(context.WithoutCancel(ctx), h, "stop"))
+}
+
 // Password reads the server's password from its host, or returns secret.ErrNoPassword.
 func (s *Server) Password(ctx context.Context, h host.Host) (string, error) {
 	st, err := s.inspect(ctx, h)

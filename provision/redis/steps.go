@@ -127,6 +127,9 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 		if err := s.systemctl(ctx, h, "start"); err != nil {
 			return err
 		}
+		if err := s.mayTakeStarted(ctx, h, st); err != nil {
+			return err
+		}
 	}
 	if err := s.apply(ctx, h, st); err != nil {
 		return err
