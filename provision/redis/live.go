@@ -168,7 +168,8 @@ func (c client) appendOnly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now["appendonly"] != "yes" {
+	asked := now["appendonly"] != "yes" // for all data to be written to it
+	if asked {
 		if _, err := c.send(ctx, "CONFIG SET appendonly yes"); err != nil {
 			return fmt.Errorf("appendonly: %w", err)
 		}
@@ -181,6 +182,13 @@ func (c client) appendOnly(ctx context.Context) error {
 		}
 		running := p["aof_rewrite_in_progress"] == "1" || p["aof_rewrite_scheduled"] == "1"
 		switch waited := time.Since(begun); {
+		case !running && p["aof_last_bgrewrite_status"] != "ok" && !asked:
+			// That was earlier: what was in the way, such as a full disk, may be gone.
+			if _, err := c.send(ctx, "BGREWRITEAOF"); err != nil {
+				return fmt.Errorf("appendonly: %w", err)
+			}
+			asked = true
+			continue
 		case !running && p["aof_last_bgrewrite_status"] != "ok":
 			return fmt.Errorf("appendonly: writing the file ended with %s\nhint: the server's log says why (journalctl -u and /var/log); a full disk or too little memory for a fork", p["aof_last_bgrewrite_status"])
 		case !running && p["aof_enabled"] == "1":

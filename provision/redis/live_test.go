@@ -1,0 +1,88 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cr-clawer/urifilter/provision/host"
+)
+
+// scripted is a host with a server whose answers are written down.
+type scripted struct {
+	host.Host
+	says   map[string]string // by command
+	active bool
+	ran    []string // commands that change something
+}
+
+func (h *scripted) Run(_ context.Context, c host.Command) (host.Output, error) {
+	switch {
+	case strings.Contains(c.Script, "stat -Lc"): // the distribution's file, and none of ours
+		return host.Output{Stdout: "1\n0\n0\n0\nregular file|10|640|redis|redis\nport 6379\n"}, nil
+	case strings.Contains(c.Script, "systemctl show --property=LoadState"):
+		state := map[bool]string{false: "inactive", true: "active"}[h.active]
+		return host.Output{Stdout: "LoadState=loaded\nUnitFileState=enabled\nActiveState=" + state + "\n"}, nil
+	case c.Stdin == nil:
+		for _, verb := range []string{"start", "stop"} {
+			if strings.Contains(c.Script, "systemctl "+verb+" ") {
+				h.active, h.ran = verb == "start", append(h.ran, verb)
+			}
+		}
+		return host.Output{}, nil
+	}
+	input, err := io.ReadAll(c.Stdin)
+	var out strings.Builder
+	for command := range strings.Lines(string(input)) {
+		command = strings.TrimSpace(command)
+		if text, echo := strings.CutPrefix(command, "ECHO "); echo {
+			fmt.Fprintln(&out, text)
+			continue
+		}
+		if !c.Watch {
+			h.ran = append(h.ran, command)
+		}
+		fmt.Fprintln(&out, h.says[command])
+		if command == "BGREWRITEAOF" {
+			h.says["INFO persistence"] = "aof_enabled:1\naof_last_bgrewrite_status:" + h.says["then"]
+		}
+	}
+	return host.Output{Stdout: out.String()}, err
+}
+
+// An append-only file whose last rewrite has failed, long ago perhaps, is rewritten once more: what was in the way may
+// be gone. Only if that fails, too, the server is not changed.
+func TestRewriteThatFailedEarlier(t *testing.T) {
+	t.Parallel()
+	for then, want := range map[string]string{"ok": "", "err": "writing the file ended with err"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &scripted{says: map[string]string{
+				"CONFIG GET appendonly": "appendonly\nyes", "INFO persistence": "aof_enabled:1\naof_last_bgrewrite_status:err", "then": then,
+			}}
+			err := client{host: h, cli: "redis-cli"}.appendOnly(t.Context())
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || !slices.Equal(h.ran, []string{"BGREWRITEAOF"}) {
+				t.Errorf("%s: %v, it ran %q", then, err, h.ran)
+			}
+		})
+	}
+}
+
+// A server that is down tells only once it is started that others have data in it. It is not taken, and is down again.
+func TestServerOfOthersThatIsDown(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &scripted{says: map[string]string{"PING": "PONG", "INFO keyspace": "db0:keys=1", "SCAN 0 COUNT 500": "0\nshop:cart"}}
+	if err := s.configure(t.Context(), h); err == nil || !strings.Contains(err.Error(), `keys such as "shop:cart"`) {
+		t.Errorf("got %v", err)
+	}
+	if want := []string{"start", "SCAN 0 COUNT 500", "stop"}; !slices.Equal(h.ran, want) {
+		t.Errorf("it ran %q, want %q", h.ran, want)
+	}
+}
