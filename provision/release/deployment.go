@@ -58,9 +58,13 @@ func (d uploading) Look(ctx context.Context, h host.Host) (*step.Change, error) 
 	if err != nil || binary == nil {
 		return nil, err
 	}
+	list, err := d.Folder.List(ctx, h)
+	if err != nil {
+		return nil, err
+	}
 	return &step.Change{
 		Summary: fmt.Sprintf("upload release %s, %s", id, megabytes(binary.Size)),
-		Apply:   func(ctx context.Context) error { return d.upload(ctx, h, *binary) },
+		Apply:   func(ctx context.Context) error { return d.upload(ctx, h, *binary, later(d.At, list.newest())) },
 	}, nil
 }
 
@@ -128,7 +132,7 @@ func (d *Deployment) uploaded(ctx context.Context, h host.Host, list Listing, bi
 	return "", nil
 }
 
-func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (err error) {
+func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary, created time.Time) (err error) {
 	f := d.Folder
 	staged := f.staged(d.id)
 	// Other stages are what broken-off runs left: the lock of the host keeps it to one run.
@@ -156,7 +160,7 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary) (er
 	if err != nil {
 		return err
 	}
-	m := Manifest{ID: d.id, SHA256: binary.SHA256, Content: binary.Content, Arch: binary.Arch, Version: version, Commit: binary.Commit, By: d.By, Created: d.At.UTC().Truncate(time.Second)}
+	m := Manifest{ID: d.id, SHA256: binary.SHA256, Content: binary.Content, Arch: binary.Arch, Version: version, Commit: binary.Commit, By: d.By, Created: created.UTC().Truncate(time.Second)}
 	if err := f.writeManifest(ctx, h, staged, m); err != nil {
 		return err
 	}
@@ -250,14 +254,14 @@ func (f Folder) markHealthy(id func(Listing) string) step.Wish {
 		}
 		return &step.Change{
 			Summary: "mark " + want + " healthy",
-			Apply:   func(ctx context.Context) error { return f.MarkHealthy(ctx, h, want, healthyAt(time.Now(), last)) },
+			Apply:   func(ctx context.Context) error { return f.MarkHealthy(ctx, h, want, later(time.Now(), last)) },
 		}, nil
 	})
 }
 
-// healthyAt returns the time for the mark of a release that is healthy now, later than the last of the others:
-// marks are in whole seconds, and the clock of another operator's machine may be ahead.
-func healthyAt(now, last time.Time) time.Time {
+// later returns the time for what is noted of a release now, later than the last that is noted of the others: the
+// times are in whole seconds, and the clock of another operator's machine may be ahead.
+func later(now, last time.Time) time.Time {
 	if after := last.Add(time.Second); after.After(now) {
 		return after
 	}

@@ -51,6 +51,14 @@ func (l Listing) Previous() (Manifest, bool) {
 	return best, best.ID != ""
 }
 
+// newest returns when the newest release was put there; zero: there is none.
+func (l Listing) newest() time.Time {
+	if len(l.Releases) == 0 {
+		return time.Time{}
+	}
+	return l.Releases[0].Created
+}
+
 // lastHealthy returns when another release than id was healthy last; zero: none ever was.
 func (l Listing) lastHealthy(id string) (last time.Time) {
 	for _, m := range l.Releases {

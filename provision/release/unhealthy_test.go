@@ -72,12 +72,29 @@ func TestWhatWasHealthyLast(t *testing.T) {
 	}
 }
 
+// A release that somebody puts there whose clock is behind is the newest all the same. Otherwise hosts of which only some
+// have it would go back past the one before it.
+func TestNewestReleaseOfAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	start := time.Date(2026, 11, 21, 9, 15, 0, 0, time.UTC)
+	for i, text := range []string{"urifilter v1", "urifilter v2"} {
+		d := deployment(t, f, text, start.Add(-time.Duration(i)*time.Hour))
+		apply(t, h, d.Upload())
+	}
+	list, err := f.List(t.Context(), h)
+	if err != nil || len(list.Releases) != 2 || list.Releases[0].Version != "urifilter v2" {
+		t.Errorf("%+v, %v", list.Releases, err)
+	}
+}
+
 // Releases that become healthy within one second have different marks, though these are in whole seconds.
 func TestHealthyWithinOneSecond(t *testing.T) {
 	t.Parallel()
 	last := time.Unix(1e9, 0)
 	for _, now := range []time.Duration{-time.Hour, 0, time.Second / 2, time.Second, time.Minute} {
-		at := healthyAt(last.Add(now), last)
+		at := later(last.Add(now), last)
 		if !at.Truncate(time.Second).After(last) || now >= time.Second && !at.Equal(last.Add(now)) {
 			t.Errorf("%s after the last mark: %s after it", now, at.Sub(last))
 		}
