@@ -56,7 +56,7 @@ func (t Target) Call(command string) string {
 		call += "-o UserKnownHostsFile=" + QuoteArg(t.ownKnown) + " "
 	}
 	if len(t.jump) > 0 {
-		call += "-J " + strings.Join(t.jump, ",") + " "
+		call += "-J " + QuoteArg(strings.Join(t.jump, ",")) + " "
 	}
 	return call + QuoteArg(t.user+"@"+t.address) + " " + command
 }

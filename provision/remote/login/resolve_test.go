@@ -95,3 +95,13 @@ Host own
 		t.Errorf("a file that does not exist: got %v", err)
 	}
 }
+
+// The call that people paste reaches users of a domain, whose names have a backslash, and machines on the way that have
+// an address of IPv6, whatever their shell does with such characters.
+func TestCallForAShell(t *testing.T) {
+	t.Parallel()
+	target := Target{user: `EXAMPLE\alice`, address: "web1", port: 22, jump: []string{"gate@[2001:db8::1]:22"}}
+	if got, want := target.Call("true"), `ssh -J "gate@[2001:db8::1]:22" "EXAMPLE\alice@web1" true`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -197,8 +197,10 @@ func keyKind(key ssh.PublicKey) string {
 	}
 }
 
+// QuoteArg returns a path or a login as one word of a command line that people paste, into a shell of any system. A user
+// of a domain has a backslash in the name.
 func QuoteArg(text string) string {
-	if strings.ContainsAny(text, " []*?") {
+	if strings.ContainsAny(text, ` []*?\&;()<>|'`) {
 		return `"` + text + `"`
 	}
 	return text
