@@ -80,7 +80,7 @@ func shellWord(text string) string {
 	return host.Quote(text)
 }
 
-// fingerprint identifies what is rolled out: inventory, settings, tokens and program.
+// fingerprint identifies what is rolled out: inventory, settings, tokens, program, and the certificates of the operator.
 func (t *Toolkit) fingerprint() string {
 	sum := sha256.New()
 	paths := []string{t.inventory.Path()}
@@ -95,6 +95,13 @@ func (t *Toolkit) fingerprint() string {
 			paths = append(paths, release.Paths(path)...)
 		}
 	}
+	inv := t.inventory
+	for _, h := range inv.Hosts { // {host} stands for it in them
+		for _, path := range []string{inv.TLS.CAFile, inv.TLS.CertFile, inv.TLS.KeyFile} {
+			paths = append(paths, strings.ReplaceAll(path, "{host}", h.Name))
+		}
+	}
+	paths = append(paths, inv.MongoDB.Repository.KeyFile)
 	slices.Sort(paths)
 	for _, path := range slices.Compact(paths) { // many hosts may have the same program
 		fmt.Fprintf(sum, "%s\n", path)
@@ -108,7 +115,10 @@ func (t *Toolkit) fingerprint() string {
 			fmt.Fprintln(sum, p.Name, token.Name, token.Digest(), token.Scopes)
 		}
 	}
-	fmt.Fprintln(sum, t.o.Revision)
+	if inv.From() == inventory.HostsEnv {
+		fmt.Fprintln(sum, t.o.Getenv(inventory.HostsEnv))
+	}
+	fmt.Fprintf(sum, "%s\n%s\n", t.o.Getenv(inv.MongoDB.URIEnv), t.o.Revision)
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 

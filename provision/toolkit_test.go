@@ -476,6 +476,21 @@ func TestFingerprintFollowsWhatIsRolledOut(t *testing.T) {
 	if base.fingerprint() == same {
 		t.Error("another program of one host, the same fingerprint")
 	}
+	base.inventory.TLS.CertFile = filepath.Join(dir, "{host}.pem")
+	same = base.fingerprint()
+	if err := os.WriteFile(filepath.Join(dir, base.inventory.Hosts[1].Name+".pem"), []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if base.fingerprint() == same {
+		t.Error("another certificate of one host, the same fingerprint")
+	}
+	uri := "mongodb://one"
+	base.o.Getenv = func(name string) string { return map[string]string{"ARCHIVE": uri}[name] }
+	base.inventory.MongoDB.URIEnv = "ARCHIVE"
+	same = base.fingerprint()
+	if uri = "mongodb://two"; base.fingerprint() == same {
+		t.Error("another archive, the same fingerprint")
+	}
 }
 
 // The toolkit's Redis is filled in for master and workers, with its password and certificates, as
