@@ -131,10 +131,6 @@ func (t *Toolkit) Status(ctx context.Context) error {
 		}
 		id := cmp.Or(release.IDOf(s.Program), list.Current)
 		r, _ := list.Find(id)
-		since := "-"
-		if s.Running() {
-			since = time.Since(s.Started).Round(time.Second).String()
-		}
 		proven := r.Healthy != nil && !s.Unconfirmed
 		data := map[string]any{
 			"proven": proven, "went_back": s.WentBack,
@@ -162,10 +158,18 @@ func (t *Toolkit) Status(ctx context.Context) error {
 			failed = "at least one daemon is not ready: see above"
 		}
 		return answer{
-			rows: [][]string{{"STATE", "READY", "RELEASE", "VERSION", "FOR", "MEMORY", ""}, {state, ready, id, r.Short(), since, memory(s.Memory), note}},
+			rows: [][]string{{"STATE", "READY", "RELEASE", "VERSION", "FOR", "MEMORY", ""}, {state, ready, id, r.Short(), upFor(s), memory(s.Memory), note}},
 			data: data, failed: failed,
 		}, nil
 	})
+}
+
+// upFor is how long a daemon has run, by the clock of its host: that of this machine may differ.
+func upFor(s service.Status) string {
+	if !s.Running() {
+		return "-"
+	}
+	return s.Age().Round(time.Second).String()
 }
 
 func memory(bytes int64) string {

@@ -10,11 +10,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/provision/fleet"
 	"github.com/cr-clawer/urifilter/provision/program"
 	"github.com/cr-clawer/urifilter/provision/release"
+	"github.com/cr-clawer/urifilter/provision/service"
 )
 
 // opened returns a toolkit whose operator has an inventory, and other files beside it.
@@ -672,5 +674,19 @@ func TestSettingsOfAFleetAreReadOnce(t *testing.T) {
 	// It makes two runs: one that checks and one that tells.
 	if most := 2 * (hosts + 1); parsed > most {
 		t.Errorf("the settings of %d hosts were parsed %d times, want at most %d", hosts, parsed, most)
+	}
+}
+
+// A host whose clock is an hour ahead has a daemon that has run for a minute all the same.
+func TestHowLongADaemonHasRun(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Add(time.Hour)
+	s := service.Status{Active: "active", Program: "/opt/urifilter/current/urifilter", Started: now.Add(-time.Minute), Now: now}
+	if got := upFor(s); got != "1m0s" {
+		t.Errorf("it runs for %s", got)
+	}
+	s.Active = "failed"
+	if got := upFor(s); got != "-" {
+		t.Errorf("a failed one runs for %s", got)
 	}
 }
