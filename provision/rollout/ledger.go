@@ -107,6 +107,13 @@ func (l *ledger) begin(s step.Undoer) {
 	}
 }
 
+// isKept reports whether the new state has proved itself.
+func (l *ledger) isKept() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept
+}
+
 // hasBegun reports whether there is something to roll back.
 func (l *ledger) hasBegun() bool {
 	l.mu.Lock()

@@ -132,7 +132,7 @@ func (r *restarting) way(ctx context.Context, h host.Host) (string, error) {
 }
 
 func (r *restarting) Undo(ctx context.Context, h host.Host, cause error) (string, error) {
-	if r.i.ledger.kept {
+	if r.i.ledger.isKept() {
 		return "", nil
 	}
 	folder := r.i.Release.Folder
@@ -169,7 +169,7 @@ func (i *Instance) healthy() step.Proof {
 // after all, or the run is interrupted meanwhile, everything is undone; by the host itself, if it is
 // not reached any more.
 func (i *Instance) Bake() []step.Step {
-	confirm := i.revert.Confirm()
+	confirm := i.confirm()
 	long := i.run.Site.Inventory.Fleet.Bake
 	if long == 0 || i.run.Site.DryRun {
 		return []step.Step{confirm}
@@ -184,9 +184,21 @@ func (i *Instance) Bake() []step.Step {
 	}), confirm}
 }
 
+// confirm is the step after which the host keeps what runs. A run that has found no daemon healthy, such as one that
+// writes settings for a daemon that does not run, leaves that to the host.
+func (i *Instance) confirm() step.Wish {
+	confirm := i.revert.Confirm()
+	return step.NewWish(confirm.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {
+		if !i.ledger.isKept() && !i.run.Site.DryRun { // a plan leaves the health check out
+			return nil, nil
+		}
+		return confirm.Look(ctx, h)
+	})
+}
+
 // rollBack returns to the previous daemon.
 func (i *Instance) rollBack(ctx context.Context, h host.Host, cause error) (string, error) {
-	if i.ledger.kept {
+	if i.ledger.isKept() {
 		return "", nil // it was healthy: a later step failed, which is not the daemon's fault
 	}
 	said, err := i.ledger.rollBack(ctx, h, cause, "")

@@ -167,6 +167,9 @@ func (i *Instance) PushSettings(ctx context.Context, h host.Host) ([]step.Step, 
 	}
 	if !now.Running() {
 		step.Say(ctx, "no daemon runs here: it reads the settings when it is started")
+		if now.Unconfirmed {
+			step.Warn(ctx, "nobody has confirmed what was started last: unless a run does, the host goes back from it by itself, and from these settings: go tool mage deploy")
+		}
 		return steps, nil
 	}
 	return append(steps, i.start()...), nil
