@@ -45,7 +45,9 @@ failed=
 // revertTail starts what was restored, and says what became of it.
 const revertTail = `systemctl daemon-reload
 to=$(readlink %[1]s); to=${to##*/}
-if [ -e %[1]s/ ]; then
+if [ -e %[9]s ]; then
+	to="$to, which somebody has stopped"
+elif [ -e %[1]s/ ]; then
 	systemctl reset-failed %[2]s %[3]s 2>/dev/null
 	if [ "$port" = "$(cat %[4]s 2>/dev/null)" ]; then systemctl start %[3]s && systemctl restart %[2]s; else
 		systemctl stop %[2]s; systemctl restart %[3]s && systemctl restart %[2]s
@@ -63,12 +65,15 @@ echo "nobody has confirmed ${from:-what was started}: back to $to${failed:+, wit
 // wentBackPath is the file in which a host notes when, and from which release, it went back by itself.
 func wentBackPath(p systemd.Program) string { return p.Root() + "/went-back" }
 
+// stoppedPath is the file that tells a host which goes back that a daemon was stopped on purpose meanwhile.
+func stoppedPath(p systemd.Program) string { return p.RevertDir() + "/stopped" }
+
 // script returns what stands before and after that which restores.
 func (r *Revert) script() (head, tail string) {
 	p := r.Program
 	current, socket := p.Root()+"/current", systemd.Dir+"/"+p.Socket()
 	return fmt.Sprintf(revertHead, host.Written, host.LockPath, p.RevertScript(), current, socket),
-		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath)
+		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath, stoppedPath(p))
 }
 
 // disarming removes script and units. It may be run by the service itself. A host that loses its power afterwards must

@@ -159,3 +159,49 @@ func (h lost) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	}
 	return out, err
 }
+
+// A daemon that somebody has stopped stays stopped when its host goes back from what nobody has confirmed.
+func TestStoppedBeforeItGoesBack(t *testing.T) {
+	t.Parallel()
+	for _, stopped := range []bool{true, false} {
+		h, p := newElsewhere(t), greeter
+		if err := (&Revert{Program: p, After: time.Minute}).Arm(t.Context(), h, "echo restored\n"); err != nil {
+			t.Fatal(err)
+		}
+		release := filepath.Join(h.dir, p.Root(), "releases", "a")
+		if err := errors.Join(os.MkdirAll(release, 0o700), os.Symlink("releases/a", filepath.Join(h.dir, p.Root(), "current"))); err != nil {
+			t.Fatal(err)
+		}
+		if stopped {
+			c, err := Stop(p).Look(t.Context(), running{h})
+			if err != nil || c == nil {
+				t.Fatal(c, err)
+			}
+			if err := c.Apply(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script, err := os.ReadFile(filepath.Join(h.dir, p.RevertScript()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("sh", "-c", "systemctl() { echo systemctl $*; }\n"+h.at(string(script))).CombinedOutput()
+		started := strings.Contains(string(out), "systemctl restart "+p.Service())
+		if err != nil || started == stopped || !strings.Contains(string(out), "restored\n") || !strings.Contains(string(out), "back to a") {
+			t.Errorf("stopped: %v, %v\n%s", stopped, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(h.dir, p.RevertDir())); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("stopped: %v: the way back is left: %v", stopped, err)
+		}
+	}
+}
+
+// running is a host with a daemon that is up.
+type running struct{ elsewhere }
+
+func (h running) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	if c.Watch {
+		return host.Output{Stdout: "LoadState=loaded\nActiveState=active\n\nActiveState=active\n"}, nil
+	}
+	return h.elsewhere.Run(ctx, c)
+}

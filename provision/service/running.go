@@ -318,7 +318,8 @@ func Stop(p systemd.Program) step.Wish {
 			return nil, err
 		}
 		return &step.Change{Summary: "stop: it is " + s.String(), Apply: func(ctx context.Context) error {
-			return host.AsRoot(ctx, h, Stopping(p))
+			// A host that goes back from what nobody has confirmed would start it again.
+			return host.AsRoot(ctx, h, fmt.Sprintf("[ ! -e %s ] || touch %s\n", host.Quote(p.RevertScript()), host.Quote(stoppedPath(p)))+Stopping(p))
 		}}, nil
 	})
 }
