@@ -50,6 +50,11 @@ type errDown struct{ said string }
 
 func (e errDown) Error() string { return e.said }
 
+// listensBy reports whether a directive is that of the port by which the client calls.
+func (c client) listensBy(d directive) bool {
+	return d.key == "port" && c.tls == "" || d.key == "tls-port" && c.tls != ""
+}
+
 // send sends commands and returns their replies, or the first fault.
 func (c client) send(ctx context.Context, commands ...string) ([]string, error) {
 	var in strings.Builder

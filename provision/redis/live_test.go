@@ -15,6 +15,7 @@ import (
 // scripted is a host with a server whose answers are written down.
 type scripted struct {
 	host.Host
+	files  string            // what there is to read; "": the distribution's file, and none of ours
 	says   map[string]string // by command
 	active bool
 	ran    []string // commands that change something
@@ -22,7 +23,9 @@ type scripted struct {
 
 func (h *scripted) Run(_ context.Context, c host.Command) (host.Output, error) {
 	switch {
-	case strings.Contains(c.Script, "stat -Lc"): // the distribution's file, and none of ours
+	case strings.Contains(c.Script, "stat -Lc") && h.files != "":
+		return host.Output{Stdout: h.files}, nil
+	case strings.Contains(c.Script, "stat -Lc"):
 		return host.Output{Stdout: "1\n0\n0\n0\nregular file|10|640|redis|redis\nport 6379\n"}, nil
 	case strings.Contains(c.Script, "systemctl show --property=LoadState"):
 		state := map[bool]string{false: "inactive", true: "active"}[h.active]
@@ -84,5 +87,39 @@ func TestServerOfOthersThatIsDown(t *testing.T) {
 	}
 	if want := []string{"start", "SCAN 0 COUNT 500", "stop"}; !slices.Equal(h.ran, want) {
 		t.Errorf("it ran %q, want %q", h.ran, want)
+	}
+}
+
+// A plan says that Redis is restarted if that is what a deployment does: for another port, and not for what is set in the
+// running server.
+func TestPlannedRestart(t *testing.T) {
+	t.Parallel()
+	was, err := New(Options{MaxMemory: "1gb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	main, ours := "include "+was.product.settings()+"\n", was.text(state{})
+	h := &scripted{active: true, says: map[string]string{}}
+	h.files = fmt.Sprintf("1\n1\n0\n0\nregular file|%d|640|redis|redis\nregular file|%d|640|root|redis\n%s%s", len(main), len(ours), main, ours)
+	for _, d := range was.directives(state{}) {
+		h.says["CONFIG GET "+d.key] = d.key + "\n" + d.value
+	}
+	h.says["CONFIG GET maxmemory"] = fmt.Sprintf("maxmemory\n%d", bytesOf("1gb"))
+	for want, o := range map[string]Options{
+		"":            {MaxMemory: "2gb", AppendFsync: "always"},
+		"port":        {MaxMemory: "1gb", Port: 6400},
+		"appendfsync": {MaxMemory: "1gb"}, // in the file, and the server has another
+	} {
+		if want == "appendfsync" {
+			h.says["CONFIG GET appendfsync"] = "appendfsync\nno"
+		}
+		s, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why, err := s.restartFor(t.Context(), h); err != nil || why != want {
+			t.Errorf("%+v: restart for %q, %v; want %q", o, why, err, want)
+		}
+		h.says["CONFIG GET appendfsync"] = "appendfsync\neverysec"
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,7 +35,10 @@ func (s *Server) restartFor(ctx context.Context, h host.Host) (string, error) {
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", s.product.name, err)
-	case len(differ) > 0:
+	}
+	// In a plan our file is not written yet: with it, the running server is set, too.
+	differ = slices.DeleteFunc(differ, func(d directive) bool { return last(st.ours, d.key) != d.value && !c.listensBy(d) })
+	if len(differ) > 0 {
 		return strings.Join(keysOf(differ), ", "), nil
 	}
 	if st.password != "" {

@@ -176,7 +176,7 @@ func (s *Server) apply(ctx context.Context, h host.Host, st state) error {
 		return err
 	}
 	for _, d := range slices.Backward(differ) { // bind and port are the first of the list
-		if d.key == "port" && c.tls == "" || d.key == "tls-port" && c.tls != "" {
+		if c.listensBy(d) {
 			continue // changing it would cut our connection; a restart does it
 		}
 		_, err := c.send(ctx, "CONFIG SET "+d.key+" "+quoteArg(d.value))
