@@ -38,11 +38,13 @@ type System struct {
 
 // New returns the System of one host for one run.
 func New(o Options) *System {
-	o.Wait = cmp.Or(o.Wait, 5*time.Minute)
+	o.Wait = cmp.Or(o.Wait, usualWait)
 	return &System{options: o}
 }
 
 const (
+	// usualWait is how long others may hold apt's locks, unless Options say otherwise.
+	usualWait = 5 * time.Minute
 	// pause is how long to wait between two tries for a lock.
 	pause = 3 * time.Second
 	// lockTimeout is how long apt itself waits for a lock before we report its holder.
@@ -80,14 +82,21 @@ func (s *System) aptGet(ctx context.Context, h host.Host, args ...string) (strin
 		return "", err
 	}
 	script := fmt.Sprintf(detached, host.Words(command(args...)...))
+	return whenFree(ctx, "apt-get", s.options.Wait, func() (host.Output, error) {
+		return h.Run(ctx, host.Command{
+			Script: script, Root: true, Stdin: strings.NewReader(s.options.Proxy + "\n"), OK: []int{1, 2, 100},
+		})
+	})
+}
+
+// whenFree runs a program of apt until no other one holds the lock that it wants, for so long at most.
+func whenFree(ctx context.Context, program string, wait time.Duration, run func() (host.Output, error)) (string, error) {
 	begun := time.Now()
 	for {
 		// The script is not shown: apt's own message says more.
-		out, err := h.Run(ctx, host.Command{
-			Script: script, Root: true, Stdin: strings.NewReader(s.options.Proxy + "\n"), OK: []int{1, 2, 100},
-		})
+		out, err := run()
 		if err != nil {
-			return "", fmt.Errorf("apt-get: %w", err)
+			return "", fmt.Errorf("%s: %w", program, err)
 		}
 		text := out.Stdout + out.Stderr
 		holder, locked := lockHolder(text)
@@ -96,11 +105,11 @@ func (s *System) aptGet(ctx context.Context, h host.Host, args ...string) (strin
 		case out.Code == 0:
 			return text, nil
 		case !locked:
-			return text, explain(text)
-		case waited > s.options.Wait:
-			return text, fmt.Errorf("apt-get: %s has held the lock for %s\nhint: let it end, or see what it does; then run the same command again", holder, waited.Round(time.Second))
+			return text, explain(program, text)
+		case waited > wait:
+			return text, fmt.Errorf("%s: %s has held the lock for %s\nhint: let it end, or see what it does; then run the same command again", program, holder, waited.Round(time.Second))
 		}
-		step.Say(ctx, "apt: waiting for %s, which holds the lock, %s of %s", holder, waited.Round(time.Second), s.options.Wait)
+		step.Say(ctx, "apt: waiting for %s, which holds the lock, %s of %s", holder, waited.Round(time.Second), wait)
 		if err := host.Sleep(ctx, pause); err != nil {
 			return text, err
 		}
@@ -108,8 +117,8 @@ func (s *System) aptGet(ctx context.Context, h host.Host, args ...string) (strin
 }
 
 var (
-	lockLine   = regexp.MustCompile(`(?m)^E: (?:Could not get lock |Unable to acquire the dpkg |Unable to lock )`)
-	lockOwner  = regexp.MustCompile(`held by process (\d+)(?: \(([^)]*)\))?`)
+	lockLine   = regexp.MustCompile(`(?m)^(?:E: (?:Could not get lock |Unable to acquire the dpkg |Unable to lock )|dpkg: error: .* was locked by another process)`)
+	lockOwner  = regexp.MustCompile(`(?:held by process|locked by another process with pid) (\d+)(?: \(([^)]*)\))?`)
 	noRight    = regexp.MustCompile(`\(13: Permission denied\)|are you root`)
 	errorLines = regexp.MustCompile(`(?m)^E: (.*)$`)
 	warnLines  = regexp.MustCompile(`(?m)^(?:E: |W: |Err:\d+ )(.*)$`)

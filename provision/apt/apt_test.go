@@ -1,8 +1,11 @@
 package apt
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 )
@@ -15,11 +18,59 @@ func TestLockHolder(t *testing.T) {
 		"E: Could not get lock /var/lib/apt/lists/lock - open (11: Resource temporarily unavailable)\n":                                                                                                             "another program",
 		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)\nE: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), are you root?\n":                        "",
 		"E: Unable to locate package x\n": "",
+		held:                              "process 28898",
 	} {
 		got, locked := lockHolder(text)
 		if got != want || locked != (want != "") {
 			t.Errorf("%s: got %q, %v, want %q", text, got, locked, want)
 		}
+	}
+}
+
+// held is what apt-mark says while another program has the lock.
+const held = `dpkg: error: dpkg frontend lock was locked by another process with pid 28898
+Note: removing the lock file is always wrong, can damage the locked area
+and the entire system. See <https://wiki.debian.org/Teams/Dpkg/FAQ#db-lock>.
+E: Sub-process dpkg --set-selections returned an error code (2)
+E: Executing dpkg failed. Are you root?
+`
+
+// marking is a host on which another program has the lock for some tries.
+type marking struct {
+	host.Host
+	locked int
+}
+
+func (h *marking) Run(_ context.Context, c host.Command) (host.Output, error) {
+	switch {
+	case strings.Contains(c.Script, "dpkg-query"):
+		return host.Output{Stdout: "mongodb-org installed 8.0.4\n"}, nil
+	case strings.Contains(c.Script, "apt-mark hold"):
+		if h.locked--; h.locked >= 0 {
+			out := host.Output{Stderr: held, Code: 100}
+			if !slices.Contains(c.OK, 100) {
+				return out, &host.CommandError{Output: out}
+			}
+			return out, nil
+		}
+	}
+	return host.Output{}, nil
+}
+
+// Updates of the system may begin just after an installation: packages are held when they have ended.
+func TestHoldWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	for tries, want := range map[int]string{3: "", 1000: "apt-mark: process 28898 has held the lock for 5m"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &marking{locked: tries}
+			c, err := Hold("mongodb: version", "mongodb-org").Look(t.Context(), h)
+			if err != nil || c == nil {
+				t.Fatal(c, err)
+			}
+			if err := c.Apply(t.Context()); want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+				t.Errorf("locked for %d tries: %v", tries, err)
+			}
+		})
 	}
 }
 
@@ -37,7 +88,7 @@ func TestExplain(t *testing.T) {
 		"something new": "apt-get: something new\nhint: /var/log/apt/term.log",
 		"":              "it wrote nothing",
 	} {
-		if got := explain(text).Error(); !strings.Contains(got, want) {
+		if got := explain("apt-get", text).Error(); !strings.Contains(got, want) {
 			t.Errorf("%s:\ngot  %s\nwant %s in it", text, got, want)
 		}
 	}

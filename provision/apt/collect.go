@@ -78,7 +78,7 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 		return err
 	}
 	if out.Code == 100 {
-		return explain(out.Stderr)
+		return explain("apt-get", out.Stderr)
 	}
 	folder := filepath.Join(dir, Platform(facts))
 	if err := os.MkdirAll(folder, 0o755); err != nil {

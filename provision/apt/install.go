@@ -88,7 +88,10 @@ func Hold(name string, packages ...string) step.Wish {
 			if err != nil || len(loose) == 0 {
 				return err
 			}
-			return host.AsRoot(ctx, h, "apt-mark hold "+host.Words(loose...))
+			_, err = whenFree(ctx, "apt-mark", usualWait, func() (host.Output, error) {
+				return h.Run(ctx, host.Command{Script: "apt-mark hold " + host.Words(loose...), Root: true, OK: []int{100}})
+			})
+			return err
 		}}, nil
 	})
 }
@@ -142,8 +145,8 @@ func (f *fault) Error() string { return f.what + "\nhint: " + f.hint }
 // lists matches errors that may be due to old lists.
 var lists = regexp.MustCompile(`Unable to locate package|has no installation candidate|unmet dependencies|Failed to fetch`)
 
-// explain makes an error from the output of apt-get.
-func explain(text string) error {
+// explain makes an error from the output of a program of apt.
+func explain(program, text string) error {
 	var lines []string
 	for _, m := range errorLines.FindAllStringSubmatch(text, -1) {
 		lines = append(lines, strings.TrimSpace(m[1]))
@@ -151,7 +154,7 @@ func explain(text string) error {
 	if len(lines) == 0 {
 		lines = []string{host.LastLine(text)}
 	}
-	return &fault{"apt-get: " + strings.Join(lines[:min(3, len(lines))], "; "), hintOf(text, "/var/log/apt/term.log on the host has the whole")}
+	return &fault{program + ": " + strings.Join(lines[:min(3, len(lines))], "; "), hintOf(text, "/var/log/apt/term.log on the host has the whole")}
 }
 
 // hintOf returns the known next step for the output of apt-get, or other.
