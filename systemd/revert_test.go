@@ -18,7 +18,7 @@ func TestRenderRevert(t *testing.T) {
 			t.Fatal(files, err)
 		}
 		service, timer := files[0], files[1]
-		if service.Name != "uridownloader-revert.service" || !has(string(service.Content), "ExecStart=/bin/sh /opt/uridownloader/revert/script") {
+		if service.Name != "uridownloader-revert.service" || !has(string(service.Content), "ExecStart=/bin/sh /opt/uridownloader/revert/script") || !has(string(service.Content), "TimeoutStartSec=infinity") {
 			t.Errorf("%s:\n%s", service.Name, service.Content)
 		}
 		// Enabled, so that a host that restarts meanwhile goes back too.
