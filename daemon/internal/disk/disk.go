@@ -261,8 +261,12 @@ func (fs FS) SyncDir(label, path string) error {
 // WriteFile replaces path by what fill writes, in one step: after a crash path has the
 // old content or the new, never a part. Labels are label-create, label-write
 // (fill's own), label-sync, label-rename and label-syncdir. On an error the old
-// content remains, unless the error comes from label-syncdir: then path has either.
+// content remains, unless the error comes from label-syncdir: then path has either. What is there
+// and is no regular file, such as a device or a pipe, is refused: it would be gone for all.
 func (fs FS) WriteFile(label, path string, fill func(*File) error) (err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return &os.PathError{Op: "replace", Path: path, Err: errors.New("this is no regular file")}
+	}
 	tmp := path + ".tmp"
 	f, err := fs.OpenFile(label+"-create", tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {

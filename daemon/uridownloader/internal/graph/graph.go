@@ -159,10 +159,19 @@ func (f *flags) draw(cmd *cobra.Command, g *graph.Graph) error {
 	return err
 }
 
-// into writes a file in one step, so that it is never incomplete; "" and - mean out.
+// into writes a file in one step, so that it is never incomplete, or into what is there and is no
+// file, such as a pipe; "" and - mean out.
 func into(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return write(out)
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0 {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		w := bufio.NewWriterSize(f, 256<<10)
+		return errors.Join(write(w), w.Flush(), f.Close())
 	}
 	return disk.FS{}.WriteFile("export", path, func(f *disk.File) error {
 		w := bufio.NewWriterSize(f.Writer("export"), 256<<10)
