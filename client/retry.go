@@ -55,7 +55,8 @@ func InDoubt(err error) bool {
 	case errors.As(err, &broken): // before the other, which it may wrap
 		return broken.InDoubt
 	case errors.As(err, &answered):
-		return (answered.Status >= 500 || answered.partly) && !answered.looked && !slices.Contains(certain, answered.ErrorCode)
+		// The code of an error in the middle of a stream is about what comes after the part that is done.
+		return !answered.looked && (answered.partly || answered.Status >= 500 && !slices.Contains(certain, answered.ErrorCode))
 	}
 	return false
 }
@@ -73,7 +74,7 @@ func (k *call) repeatable(err error) (again bool, pause time.Duration) {
 	var answered *Error
 	var broken *ConnectionError
 	switch {
-	case errors.As(err, &answered) && slices.Contains(passing, answered.ErrorCode):
+	case errors.As(err, &answered) && slices.Contains(passing, answered.ErrorCode) && !InDoubt(err):
 		return true, answered.RetryAfter
 	case errors.As(err, &answered) && answered.Status < 500, !errors.As(err, &answered) && !errors.As(err, &broken):
 		return false, 0

@@ -431,3 +431,44 @@ func TestUnknownOutcomeStaysWithTheServer(t *testing.T) {
 		})
 	}
 }
+
+// An error in the middle of a stream says nothing of the part that is done, whatever its code promises of the rest.
+func TestErrorInTheMiddleIsNotRepeatable(t *testing.T) {
+	s := clienttest.NewServer(t)
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Trailer", "Urifilter-Error")
+		io.WriteString(w, "a\n")
+		w.Header().Set("Urifilter-Error", `{"status":503,"error_code":"store_unavailable"}`)
+		return true
+	})
+	c := newClient(t, s.URL)
+	_, fresh, err := c.FilterLines(t.Context(), "uri", strings.NewReader("a\nb\n"), io.Discard)
+	again, _ := client.Repeatable(err)
+	if fresh != 1 || !client.InDoubt(err) || again {
+		t.Errorf("%d lines, %v, in doubt %t, repeatable %t", fresh, err, client.InDoubt(err), again)
+	}
+	_, err = c.CheckLines(t.Context(), "uri", strings.NewReader("a\nb\n"), io.Discard)
+	if again, _ := client.Repeatable(err); err == nil || client.InDoubt(err) || !again {
+		t.Errorf("check: %v, in doubt %t, repeatable %t", err, client.InDoubt(err), again)
+	}
+}
+
+// Nor is a call whose last attempt is certain, if an attempt before was not.
+func TestDoubtIsNotRepeatable(t *testing.T) {
+	s := clienttest.NewServer(t)
+	var calls atomic.Int32
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		if calls.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Retry-After", "3600")
+		clienttest.Problem(w, http.StatusServiceUnavailable, "not_ready", "", nil)
+		return true
+	})
+	_, err := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen)).Filter(t.Context(), "uri", []string{"a"})
+	if again, _ := client.Repeatable(err); !client.InDoubt(err) || again || calls.Load() != 2 {
+		t.Errorf("%v after %d calls, repeatable %t", err, calls.Load(), again)
+	}
+}

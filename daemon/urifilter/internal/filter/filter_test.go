@@ -315,3 +315,19 @@ func TestBusyDaemonIsAskedAgain(t *testing.T) {
 		t.Errorf("%d requests, want some again after a pause", n)
 	}
 }
+
+// A daemon whose limit of items is lower than a batch answers it in parts. A failure after the first is
+// not one of the whole: sent again, the items of the first part would be called duplicates.
+func TestBatchThatBreaksOffInTheMiddleIsNotRepeated(t *testing.T) {
+	s := clienttest.NewServer(t)
+	failAt(s, 1, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Trailer", "Urifilter-Error")
+		io.WriteString(w, "a\n")
+		w.Header().Set("Urifilter-Error", `{"status":503,"error_code":"store_unavailable"}`)
+	})
+	code, out, errOut := cli(t, s, "a\nb\n", "filter")
+	if code != 1 || out != "" || len(s.Requests()) != 1 || !strings.Contains(errOut, "lines 1 to 2 may be remembered though they were not all printed") {
+		t.Errorf("got %d, %q, %q after %d calls", code, out, errOut, len(s.Requests()))
+	}
+}
