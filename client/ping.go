@@ -35,7 +35,7 @@ func (c *Client) Ping(ctx context.Context) (Pong, error) {
 	look := func(path string) (http.Header, error) {
 		res, err := c.send(ctx, srv, call{method: http.MethodGet, path: []string{path}, idempotent: true, once: true})
 		if err != nil {
-			return nil, err
+			return nil, looked(err)
 		}
 		defer res.Body.Close()
 		_, err = io.Copy(io.Discard, io.LimitReader(res.Body, errorBodyLimit))

@@ -169,7 +169,10 @@ func TestLookingLeavesNoDoubt(t *testing.T) {
 		_, get := c.GetFilter(t.Context(), "uri")
 		documents := []client.Document{{ID: "1", Text: "a text"}}
 		_, look := c.Near(t.Context(), "texts", documents, client.NearLook())
-		for _, err := range []error{check, get, look, c.Ready(t.Context())} {
+		_, lines := c.CheckLines(t.Context(), "uri", strings.NewReader("a\n"), io.Discard)
+		_, values := c.CheckNDJSON(t.Context(), "uri", strings.NewReader("1\n"), io.Discard)
+		_, ping := c.Ping(t.Context())
+		for _, err := range []error{check, get, look, lines, values, ping, c.Ready(t.Context())} {
 			if err == nil || client.InDoubt(err) {
 				t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
 			}

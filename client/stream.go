@@ -72,7 +72,7 @@ func (c *Client) runCheck(ctx context.Context, s stream, r io.Reader, w io.Write
 	if err == nil && lines != sum.total {
 		err = c.odd(s.name, fmt.Errorf("%d verdicts for %d items", lines, sum.total))
 	}
-	return sum.total, err
+	return sum.total, looked(err)
 }
 
 type stream struct {
@@ -119,7 +119,7 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (s
 	}
 	c.noteOver(s.typ, res.Header, res.Trailer)
 	if text := res.Trailer.Get(trailerError); text != "" {
-		e := &Error{Method: k.method, URL: res.Request.URL.Redacted(), partly: true, looked: s.name == "check"}
+		e := &Error{Method: k.method, URL: res.Request.URL.Redacted(), partly: true}
 		if err := json.Unmarshal([]byte(text), &e.Problem); err != nil {
 			return sums{}, out.lines, c.odd(s.name, err)
 		}
