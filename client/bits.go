@@ -37,7 +37,7 @@ func (c *Client) ones(name string, answer reply, items int) (ones int, err error
 		rest = answer.body[len(answer.body)-1] >> (items % 8)
 	}
 	if len(answer.body) != (items+7)/8 || rest != 0 || total != items || duplicates != items-ones {
-		return 0, c.odd(name, fmt.Errorf("%d bytes with %d bits, %d items, %d duplicates, for %d items sent", len(answer.body), ones, total, duplicates, items))
+		return 0, c.odd(name, answer, fmt.Errorf("%d bytes with %d bits, %d items, %d duplicates, for %d items sent", len(answer.body), ones, total, duplicates, items))
 	}
 	return ones, nil
 }

@@ -26,12 +26,12 @@ func (c *Client) Filter(ctx context.Context, typ string, items []string, options
 	if answer.inBits() {
 		result, err = c.pick(answer, items)
 	} else if result, ok = req.parseFresh(answer.body, items); !ok {
-		err = c.decode("filter", answer.body, &result)
+		err = c.decode("filter", answer, &result)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
+	if err := c.agree(answer, result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
 		return nil, err
 	}
 	o.tell(result.InvalidItems)
@@ -56,10 +56,10 @@ func FilterJSON[T any](ctx context.Context, c *Client, typ string, items []T, op
 		return nil, err
 	}
 	var result FilterResult[T]
-	if err := c.decode("filter", answer.body, &result); err != nil {
+	if err := c.decode("filter", answer, &result); err != nil {
 		return nil, err
 	}
-	if err := c.agree(result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
+	if err := c.agree(answer, result.Total, result.Duplicates, len(result.URIList), result.Invalid, len(items)); err != nil {
 		return nil, err
 	}
 	o.tell(result.InvalidItems)
@@ -118,11 +118,11 @@ func (c *Client) check(ctx context.Context, typ string, body []byte, items int, 
 		return c.verdicts("check", answer, items)
 	}
 	var result CheckResult
-	if err := c.decode("check", answer.body, &result); err != nil {
+	if err := c.decode("check", answer, &result); err != nil {
 		return nil, err
 	}
 	if len(result.New) != items {
-		return nil, c.odd("check", fmt.Errorf("%d verdicts for %d items", len(result.New), items))
+		return nil, c.odd("check", answer, fmt.Errorf("%d verdicts for %d items", len(result.New), items))
 	}
 	o.tell(result.InvalidItems)
 	return result.New, nil
@@ -133,24 +133,28 @@ func (c *Client) filter(ctx context.Context, typ string, body, space []byte, acc
 	return c.exchange(ctx, call{method: http.MethodPost, path: []string{"api", "v1", "filter"}, filter: typ, doubt: c.inDoubt, accept: accept}, body, space)
 }
 
-func (c *Client) decode(name string, answer []byte, into any) error {
-	if err := json.Unmarshal(answer, into); err != nil {
-		return c.odd(name, err)
+func (c *Client) decode(name string, answer reply, into any) error {
+	if err := json.Unmarshal(answer.body, into); err != nil {
+		return c.odd(name, answer, err)
 	}
 	return nil
 }
 
 // agree compares the counts of an answer with the request.
-func (c *Client) agree(total, duplicates, fresh int, invalid int64, sent int) error {
+func (c *Client) agree(answer reply, total, duplicates, fresh int, invalid int64, sent int) error {
 	if total != sent || duplicates != sent-fresh-int(invalid) {
-		return c.odd("filter", fmt.Errorf("%d new of %d, %d duplicates, %d invalid, for %d items sent", fresh, total, duplicates, invalid, sent))
+		return c.odd("filter", answer, fmt.Errorf("%d new of %d, %d duplicates, %d invalid, for %d items sent", fresh, total, duplicates, invalid, sent))
 	}
 	return nil
 }
 
-// odd returns the error for an answer that no urifilter daemon gives.
-func (c *Client) odd(name string, err error) error {
-	return fmt.Errorf("answer of %s/api/v1/%s: %w", c.URL(), name, err)
+// odd returns the error for an answer that no urifilter daemon gives. It does not say what was done.
+func (c *Client) odd(name string, answer reply, err error) error {
+	err = fmt.Errorf("answer of %s/api/v1/%s: %w", c.URL(), name, err)
+	if answer.looks {
+		return err
+	}
+	return &ConnectionError{InDoubt: true, Err: err}
 }
 
 func encodeJSON[T any](typ string, items []T, o callOptions) ([]byte, error) {

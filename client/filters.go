@@ -21,7 +21,7 @@ func (c *Client) AllFilters(ctx context.Context) (FilterList, error) {
 		return FilterList{}, err
 	}
 	var list FilterList
-	err = c.decode("filters", answer.body, &list)
+	err = c.decode("filters", answer, &list)
 	return list, err
 }
 
@@ -33,7 +33,7 @@ func (c *Client) GetFilter(ctx context.Context, name string) (FilterInfo, error)
 		return FilterInfo{}, err
 	}
 	var info FilterInfo
-	err = c.decode("filters/"+name, answer.body, &info)
+	err = c.decode("filters/"+name, answer, &info)
 	return info, err
 }
 
@@ -49,7 +49,7 @@ func (c *Client) CreateFilter(ctx context.Context, name string, spec FilterSpec)
 	if err != nil {
 		return FilterInfo{}, false, err
 	}
-	err = c.decode("filters/"+name, answer.body, &info)
+	err = c.decode("filters/"+name, answer, &info)
 	return info, answer.status == http.StatusCreated, err
 }
 
@@ -74,7 +74,7 @@ func (c *Client) ClearFilter(ctx context.Context, name string) (FilterInfo, erro
 		return FilterInfo{}, err
 	}
 	var info FilterInfo
-	err = c.decode("filters/"+name+"/clear", answer.body, &info)
+	err = c.decode("filters/"+name+"/clear", answer, &info)
 	return info, err
 }
 
@@ -91,7 +91,7 @@ func (c *Client) MergeFilter(ctx context.Context, from, into string) (FilterInfo
 		return FilterInfo{}, err
 	}
 	var info FilterInfo
-	err = c.decode("filters/"+into+"/merge", answer.body, &info)
+	err = c.decode("filters/"+into+"/merge", answer, &info)
 	return info, err
 }
 
@@ -120,7 +120,7 @@ func (c *Client) PutDigests(ctx context.Context, name string, lines []byte) (Dig
 		return DigestsResult{}, err
 	}
 	var result DigestsResult
-	err = c.decode("filters/"+name+"/digests", answer.body, &result)
+	err = c.decode("filters/"+name+"/digests", answer, &result)
 	return result, err
 }
 
@@ -163,6 +163,6 @@ func (c *Client) copyFilter(ctx context.Context, name, verb string, query url.Va
 		return CopyResult{}, err
 	}
 	var result CopyResult
-	err = c.decode("filters/"+name+"/"+verb, answer.body, &result)
+	err = c.decode("filters/"+name+"/"+verb, answer, &result)
 	return result, err
 }

@@ -43,11 +43,11 @@ func (c *Client) forget(ctx context.Context, typ string, body []byte, items int,
 		return 0, err
 	}
 	var result ForgetResult
-	if err := c.decode("forget", answer.body, &result); err != nil {
+	if err := c.decode("forget", answer, &result); err != nil {
 		return 0, err
 	}
 	if result.Forgotten < 0 || result.Forgotten > items {
-		return 0, c.odd("forget", fmt.Errorf("%d of %d items are forgotten", result.Forgotten, items))
+		return 0, c.odd("forget", answer, fmt.Errorf("%d of %d items are forgotten", result.Forgotten, items))
 	}
 	o.tell(result.InvalidItems)
 	return result.Forgotten, nil

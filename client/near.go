@@ -73,11 +73,11 @@ func (c *Client) Near(ctx context.Context, typ string, documents []Document, opt
 		return nil, err
 	}
 	var result NearResult
-	if err := c.decode("near", answer.body, &result); err != nil {
+	if err := c.decode("near", answer, &result); err != nil {
 		return nil, err
 	}
 	if len(result.Documents) != len(documents) {
-		return nil, c.odd("near", fmt.Errorf("%d answers for %d documents", len(result.Documents), len(documents)))
+		return nil, c.odd("near", answer, fmt.Errorf("%d answers for %d documents", len(result.Documents), len(documents)))
 	}
 	return result.Documents, nil
 }

@@ -64,11 +64,11 @@ func reserve[T any](ctx context.Context, c *Client, typ string, body []byte, sen
 	if err != nil {
 		return result, err
 	}
-	if err := c.decode("reserve", answer.body, &result); err != nil {
+	if err := c.decode("reserve", answer, &result); err != nil {
 		return ReserveResult[T]{}, err
 	}
 	if n := len(result.URIList) + result.Duplicates + result.Reserved + int(result.Invalid); result.Total != sent || n != sent || result.Reservation == "" {
-		return ReserveResult[T]{}, c.odd("reserve", fmt.Errorf("%d of %d items have an answer", n, sent))
+		return ReserveResult[T]{}, c.odd("reserve", answer, fmt.Errorf("%d of %d items have an answer", n, sent))
 	}
 	o.tell(result.InvalidItems)
 	return result, nil
@@ -130,11 +130,11 @@ func settle[T any](ctx context.Context, c *Client, name, typ string, body []byte
 	if err != nil {
 		return result, err
 	}
-	if err := c.decode(name, answer.body, &result); err != nil {
+	if err := c.decode(name, answer, &result); err != nil {
 		return SettleResult[T]{}, err
 	}
 	if result.Done < 0 || result.LostTotal < len(result.Lost) {
-		return SettleResult[T]{}, c.odd(name, fmt.Errorf("%d done, %d of %d lost", result.Done, len(result.Lost), result.LostTotal))
+		return SettleResult[T]{}, c.odd(name, answer, fmt.Errorf("%d done, %d of %d lost", result.Done, len(result.Lost), result.LostTotal))
 	}
 	o.tell(result.InvalidItems)
 	return result, nil

@@ -143,7 +143,7 @@ func (c *Client) exchange(ctx context.Context, k call, body, space []byte) (answ
 		srv := c.servers.now()
 		answer, err = c.attempt(ctx, srv, k, body, space)
 		if err == nil {
-			answer.doubted = doubted
+			answer.doubted, answer.looks = doubted, k.looks()
 			return answer, nil
 		}
 		if !t.next(ctx, srv, err) {
@@ -194,6 +194,7 @@ type reply struct {
 	header  http.Header
 	body    []byte
 	doubted bool
+	looks   bool // the call changes nothing
 }
 
 // attempt calls one server, once.

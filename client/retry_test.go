@@ -194,6 +194,35 @@ func TestLookingLeavesNoDoubt(t *testing.T) {
 	}
 }
 
+// An answer that no daemon gives, such as a proxy's page, does not say what was done.
+func TestOddAnswersLeaveDoubt(t *testing.T) {
+	s := clienttest.NewServer(t)
+	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		io.Copy(io.Discard, r.Body)
+		io.WriteString(w, "<html>Welcome</html>")
+		return true
+	})
+	c := newClient(t, s.URL)
+	_, filter := c.Filter(t.Context(), "uri", []string{"a"})
+	_, values := client.FilterJSON(t.Context(), c, "uri", []int{1})
+	_, forget := c.Forget(t.Context(), "uri", []string{"a"})
+	_, reserve := c.Reserve(t.Context(), "uri", []string{"a"}, time.Minute)
+	_, commit := c.Commit(t.Context(), "uri", strings.Repeat("5", 32), nil)
+	_, clear := c.ClearFilter(t.Context(), "uri")
+	for i, err := range []error{filter, values, forget, reserve, commit, clear} {
+		if !client.InDoubt(err) {
+			t.Errorf("change %d: got %v, which is no doubt", i, err)
+		}
+	}
+	_, check := c.Check(t.Context(), "uri", []string{"a"})
+	_, get := c.GetFilter(t.Context(), "uri")
+	for _, err := range []error{check, get} {
+		if err == nil || client.InDoubt(err) {
+			t.Errorf("got %v, in doubt %t", err, client.InDoubt(err))
+		}
+	}
+}
+
 func TestErrorsInDoubt(t *testing.T) {
 	for _, test := range []struct {
 		status int

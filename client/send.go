@@ -37,12 +37,12 @@ type call struct {
 // looks reports whether the call changes nothing.
 func (k *call) looks() bool { return k.idempotent && k.method != http.MethodPut && !k.changes }
 
-// ConnectionError is a call that got no whole answer.
+// ConnectionError is a call that got no whole answer, or one that no daemon gives.
 type ConnectionError struct {
 	// Method and URL name the request.
 	Method, URL string
-	// InDoubt says that the whole request had left when the connection broke, so that
-	// the daemon may have carried it out.
+	// InDoubt says that the whole request had left, so that the daemon may have carried
+	// it out.
 	InDoubt bool
 	Err     error
 

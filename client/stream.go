@@ -62,7 +62,7 @@ func (c *Client) CheckNDJSON(ctx context.Context, typ string, r io.Reader, w io.
 func (c *Client) runFilter(ctx context.Context, s stream, r io.Reader, w io.Writer) (total, fresh int64, err error) {
 	sum, lines, err := c.run(ctx, s, r, w)
 	if fresh := sum.total - sum.duplicates - sum.Invalid; err == nil && lines != fresh {
-		err = c.odd(s.name, fmt.Errorf("%d lines, where %d of %d are new", lines, fresh, sum.total))
+		err = c.odd(s.name, reply{}, fmt.Errorf("%d lines, where %d of %d are new", lines, fresh, sum.total))
 	}
 	return sum.total, lines, err
 }
@@ -70,7 +70,7 @@ func (c *Client) runFilter(ctx context.Context, s stream, r io.Reader, w io.Writ
 func (c *Client) runCheck(ctx context.Context, s stream, r io.Reader, w io.Writer) (int64, error) {
 	sum, lines, err := c.run(ctx, s, r, w)
 	if err == nil && lines != sum.total {
-		err = c.odd(s.name, fmt.Errorf("%d verdicts for %d items", lines, sum.total))
+		err = c.odd(s.name, reply{looks: true}, fmt.Errorf("%d verdicts for %d items", lines, sum.total))
 	}
 	return sum.total, looked(err)
 }
@@ -121,12 +121,12 @@ func (c *Client) run(ctx context.Context, s stream, r io.Reader, w io.Writer) (s
 	if text := res.Trailer.Get(trailerError); text != "" {
 		e := &Error{Method: k.method, URL: res.Request.URL.Redacted(), partly: true}
 		if err := json.Unmarshal([]byte(text), &e.Problem); err != nil {
-			return sums{}, out.lines, c.odd(s.name, err)
+			return sums{}, out.lines, c.odd(s.name, reply{looks: s.name == "check"}, err)
 		}
 		return sums{}, out.lines, e
 	}
 	if sum, err = readSums(res); err != nil {
-		return sums{}, out.lines, c.odd(s.name, err)
+		return sums{}, out.lines, c.odd(s.name, reply{looks: s.name == "check"}, err)
 	}
 	s.options.tell(sum.InvalidItems)
 	return sum, out.lines, nil
