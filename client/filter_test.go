@@ -255,6 +255,14 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 			t.Errorf("%q: got %v, want %q in it", address, err, want)
 		}
 	}
+	for _, address := range []string{
+		"http://u:secret@h:99999", "http://u:se%zzcret@h", "http://u:secret/x@h", "http://u:secret@h:port", "http://u:sec,ret@h",
+		"http://u:secret@h,http://u:secret@h", "ftp://u:secret@h", "http://u:secret@h?x=1",
+	} {
+		if _, err := client.New(address); err == nil || strings.Contains(err.Error(), "sec") || strings.Contains(err.Error(), "ret") {
+			t.Errorf("%q: %v, want an error that does not show the password", address, err)
+		}
+	}
 	for address, want := range map[string]string{
 		"127.0.0.1:8000":       "http://127.0.0.1:8000",
 		"localhost":            "http://localhost",

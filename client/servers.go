@@ -29,17 +29,28 @@ type server struct {
 
 func parseServers(list string) (*servers, error) {
 	s := &servers{}
-	for _, text := range strings.Split(list, ",") {
-		base, err := parseBase(strings.TrimSpace(text))
-		if err != nil {
-			return nil, err
-		}
+	for i, text := range strings.Split(list, ",") {
+		text = strings.TrimSpace(text)
+		base, err := parseBase(text)
 		for _, other := range s.all {
-			if other.base.String() == base.String() {
-				return nil, fmt.Errorf("server address %q: appears twice", text)
+			if err == nil && other.base.String() == base.String() {
+				err = errors.New("appears twice")
 			}
 		}
-		s.all = append(s.all, &server{base: base})
+		switch {
+		case err == nil:
+			s.all = append(s.all, &server{base: base})
+		case strings.Contains(list, "@"): // a password is not shown, nor a part of one that has a comma
+			if errors.As(err, new(*url.Error)) {
+				err = errors.New("malformed: want http://USER:PASSWORD@HOST:PORT, with special characters percent-encoded")
+			}
+			return nil, fmt.Errorf("server address %d: %w", i+1, err)
+		default:
+			if fault := (*url.Error)(nil); errors.As(err, &fault) {
+				err = fault.Err
+			}
+			return nil, fmt.Errorf("server address %q: %w", text, err)
+		}
 	}
 	return s, nil
 }
@@ -51,21 +62,17 @@ func parseBase(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(full)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, fmt.Errorf("server address %q: %w", text, err)
+		return nil, err
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("server address %q: scheme %q: want http or https", text, u.Scheme)
+		return nil, fmt.Errorf("scheme %q: want http or https", u.Scheme)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("server address %q: no host: want http://HOST:PORT", text)
+		return nil, errors.New("no host: want http://HOST:PORT")
 	case !isPort(u.Port()):
-		return nil, fmt.Errorf("server address %q: port %s: want 1 to 65535", text, u.Port())
+		return nil, fmt.Errorf("port %s: want 1 to 65535", u.Port())
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("server address %q: want no query and no fragment", text)
+		return nil, errors.New("want no query and no fragment")
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
 	return u, nil

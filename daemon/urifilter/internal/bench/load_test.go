@@ -218,7 +218,7 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 		{[]string{"--input=" + filepath.Join(t.TempDir(), "none")}, 1, "--input: open"},
 		{[]string{"--input=" + t.TempDir()}, 2, "want a file"},
 		{[]string{"--filter=nix"}, 1, "hint: known filters: ip,"},
-		{[]string{"--server=a:1,b:1"}, 2, "--server a:1,b:1: want one daemon"},
+		{[]string{"--server=a:1,b:1"}, 2, "--server: want one daemon, not several"},
 		{[]string{"--server=http://127.0.0.1:1"}, 1, "hint: is the daemon running?"},
 	} {
 		if code, out, errOut := askLoad(t, s, 0, c.args...); code != c.code || out != "" || !strings.Contains(errOut, c.want) {

@@ -133,7 +133,7 @@ func (c *Flags) Target(cmd *cobra.Command) (Target, error) {
 	daemon.Close()
 	text := FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
 	if strings.Contains(text, ",") {
-		return Target{}, command.UsageError{Err: fmt.Errorf("--server %s: want one daemon", text)}
+		return Target{}, command.UsageError{Err: errors.New("--server: want one daemon, not several")}
 	}
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
