@@ -82,8 +82,8 @@ func New(address string, options ...Option) (*Client, error) {
 		return nil, errors.New("client: the token has a control character in it, such as the end of a line")
 	}
 	if c.http == nil {
-		c.http = &http.Client{Transport: newTransport()}
-		c.quick = newQuick(all)
+		transport := newTransport()
+		c.http, c.quick = &http.Client{Transport: transport}, newQuick(all, transport)
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil

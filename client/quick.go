@@ -26,7 +26,7 @@ const (
 // one read. net/http needs two goroutines and several copies for the same, which costs
 // half of the items a second when client and daemon share a machine. quick also knows
 // exactly what was sent, and checks that a connection is still alive before it reuses it.
-// TLS, proxies, streams and programs with their own http.Client use net/http.
+// TLS, proxies, streams and programs with an http.Client or transport of their own use net/http.
 type quick struct {
 	mu   sync.Mutex // guards idle
 	idle map[string][]*quickConn
@@ -38,11 +38,20 @@ type quickConn struct {
 	since time.Time // idle
 }
 
-// newQuick returns nil if requests must use net/http.
-func newQuick(all *servers) *quick {
+// newQuick returns nil if requests must use net/http, whose transport is given.
+func newQuick(all *servers, transport http.RoundTripper) *quick {
+	standard, ok := transport.(*http.Transport)
+	if !ok {
+		return nil
+	}
 	for _, s := range all.all {
-		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: s.base})
-		if s.base.Scheme != "http" || s.base.User != nil || proxy != nil || err != nil {
+		if s.base.Scheme != "http" || s.base.User != nil {
+			return nil
+		}
+		if standard.Proxy == nil {
+			continue
+		}
+		if proxy, err := standard.Proxy(&http.Request{URL: s.base}); proxy != nil || err != nil {
 			return nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -167,6 +168,36 @@ func TestOwnHTTPClient(t *testing.T) {
 		t.Errorf("lost answer: got %q, %v after %q", got, err, cut.Requests())
 	}
 }
+
+// A program may replace the transport of net/http, or its proxy: to trace or to record calls, or to send them
+// another way.
+func TestReplacedTransportIsUsed(t *testing.T) {
+	s := clienttest.NewServer(t)
+	standard := http.DefaultTransport
+	defer func() { http.DefaultTransport = standard }()
+	through := 0
+	proxied := standard.(*http.Transport).Clone()
+	proxied.Proxy = func(*http.Request) (*url.URL, error) {
+		through++
+		return url.Parse(s.URL)
+	}
+	for name, transport := range map[string]http.RoundTripper{
+		"wrapped": roundTripper(func(r *http.Request) (*http.Response, error) {
+			through++
+			return standard.RoundTrip(r)
+		}),
+		"proxied": proxied,
+	} {
+		http.DefaultTransport, through = transport, 0
+		if got, err := newClient(t, s.URL).Filter(t.Context(), "uri", []string{name}); err != nil || len(got) != 1 || through == 0 {
+			t.Errorf("%s: got %q, %v, %d requests through it", name, got, err, through)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestTokenIsNoHeader(t *testing.T) {
 	if _, err := client.New("h", client.WithToken("a\r\nX: y")); err == nil || strings.Contains(err.Error(), "X: y") {
