@@ -145,6 +145,46 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         with FilterAPIClient(url=daemon.url) as other:
             self.assertEqual(other.check("uri", ["cancelled"]), [True])
 
+    async def test_cancelled_on_its_way(self) -> None:
+        """The next server is not asked."""
+        proxy = Proxy(self.addCleanup, self.daemon.port)
+        proxy.cut(HOLD, times=1)
+        client = self.client(url=f"{proxy.url},{self.daemon.url}", in_doubt="new", patience=0)
+        task = asyncio.ensure_future(client.add("uri", "asked once"))
+        while proxy.mode == HOLD:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        proxy.hang_up()
+        await client.close()  # waits for the call's thread
+        with FilterAPIClient(url=self.daemon.url) as other:
+            self.assertEqual(other.check("uri", ["asked once"]), [True])
+
+    async def test_cancelled_between_batches(self) -> None:
+        """The next batch is not sent."""
+        client = self.client(batch_items=1)
+        answered, cancelled = threading.Event(), threading.Event()
+        original = client._client._connections.attempt
+
+        def attempt(*given: Any) -> Any:
+            answer = original(*given)
+            answered.set()
+            cancelled.wait()
+            return answer
+
+        client._client._connections.attempt = attempt  # type: ignore[method-assign]
+        task = asyncio.ensure_future(client.filter("uri", ["first batch", "second batch"]))
+        while not answered.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        cancelled.set()
+        await client.close()
+        with FilterAPIClient(url=self.daemon.url) as other:
+            self.assertEqual(other.check("uri", ["first batch", "second batch"]), [False, True])
+
     async def test_cancelled_before_its_turn(self) -> None:
         """While another call waits for its answer, and the loop goes on."""
         proxy = Proxy(self.addCleanup, self.daemon.port)

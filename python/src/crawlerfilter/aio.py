@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, List, Optional, TypeVar, Union
 
 from ._arguments import Expire, items_of
+from ._connection import Answer
 from ._invalid import OnInvalid, later
 from ._waiting import Waiting
 from .client import FilterAPIClient
@@ -17,6 +18,19 @@ from .errors import FilterError, SettingsError
 from .settings import Settings
 
 _Result = TypeVar("_Result")
+
+
+class _Ending(FilterAPIClient):
+    """A client whose calls end before their next attempt, or batch, when they are cancelled."""
+
+    def __init__(self, settings: Optional[Settings], **named: Any) -> None:
+        super().__init__(settings, **named)
+        self.own = threading.local()  # .cancelled: of the call that the thread makes
+
+    def _attempt(self, *given: Any) -> Answer:
+        if self.own.cancelled.is_set():
+            raise FilterError("the call is cancelled", error_code="cancelled")
+        return super()._attempt(*given)
 
 
 class AsyncFilterAPIClient:
@@ -32,7 +46,7 @@ class AsyncFilterAPIClient:
 
     A call that is cancelled ends at once for its task. One that has not begun is not sent.
     One that is on its way may be carried out, so that its items are remembered although
-    nobody was told; it is not made again.
+    nobody was told; it is not made again, and batches that have not begun are not sent.
     """
 
     def __init__(
@@ -52,7 +66,7 @@ class AsyncFilterAPIClient:
         """A Settings object, or single settings, which go before those of the environment."""
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             raise SettingsError(f"concurrency: {concurrency!r}: want a whole number, 1 or more")
-        self._client = FilterAPIClient(
+        self._client = _Ending(
             settings, url=url, token=token, timeout=timeout, patience=patience, in_doubt=in_doubt,
             batch_items=batch_items, batch_bytes=batch_bytes, ca_file=ca_file,
         )  # fmt: skip
@@ -60,7 +74,6 @@ class AsyncFilterAPIClient:
         self._client.on_wait = self._waits
         self._waiting: Waiting = self._client._waiting
         self._threads = ThreadPoolExecutor(concurrency, "crawlerfilter")
-        self._own = threading.local()  # .cancelled: of the call that the thread makes
 
     async def filter(
         self,
@@ -257,7 +270,7 @@ class AsyncFilterAPIClient:
         cancelled = threading.Event()
 
         def work() -> _Result:
-            self._own.cancelled = cancelled
+            self._client.own.cancelled = cancelled
             return do(*given, **named)
 
         try:
@@ -268,7 +281,7 @@ class AsyncFilterAPIClient:
 
     def _waits(self, err: FilterError, seconds: float) -> None:
         """Before each pause of a call, in its thread."""
-        if self._own.cancelled.is_set():
+        if self._client.own.cancelled.is_set():
             raise err
         self._waiting.begins(err, seconds)
 
