@@ -166,6 +166,14 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(client.filter("new", ["a", "b", "a", 1, 1, (2,)]), ["a", "b", 1, (2,)])
         self.assertEqual(client.filter("new", ["a", "b", 1, (2,), "z"]), ["z"])
 
+    def test_answer_lost_then_new_without_what_is_skipped(self) -> None:
+        self.daemon_filter("skipped", [])
+        proxy, client = self.proxied(in_doubt="new", patience=60.0)
+        proxy.cut(CUT_ANSWER, times=1)
+        skipped: List[FilterError] = []
+        verdicts = client.add_many("skipped", ["a", "x" * 100_000, "b", 1], on_invalid=skipped.append)
+        self.assertEqual((verdicts, [err.index for err in skipped]), ([True, False, True, True], [1]))
+
     def test_answer_lost_until_the_end(self) -> None:
         """The doubt of the first attempt stays, though the last one is certain."""
         daemon = Daemon(self.addCleanup)

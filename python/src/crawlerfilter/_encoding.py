@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Container, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from .errors import ItemError
 
@@ -178,9 +178,11 @@ def verdicts(items: Sequence[Any], new: Sequence[Any]) -> List[bool]:
     return found
 
 
-def distinct(batch: Batch) -> List[Any]:
-    """The items of batch, of equal ones the first."""
-    if batch.each is None:
-        return list(dict.fromkeys(batch.items))
-    first = dict(zip(reversed(batch.each), reversed(batch.items)))
-    return [first[own] for own in dict.fromkeys(batch.each)]
+def distinct(batch: Batch, without: Container[int]) -> List[Any]:
+    """The items of batch, of equal ones the first, without those at some positions."""
+    own = batch.items if batch.each is None else batch.each
+    first: Dict[Any, Any] = {}
+    for at, item in enumerate(batch.items):
+        if at not in without:
+            first.setdefault(own[at], item)
+    return list(first.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from . import _encoding
 from .errors import ItemError
@@ -66,18 +66,29 @@ def later(on_invalid: OnInvalid, items: int) -> OnInvalid:
 
 def skipped(body: bytes, batch: _encoding.Batch, of: Sound) -> List[ItemError]:
     """What an answer says that the daemon skipped of a batch."""
-    at = body.rfind(_COUNT) + len(_COUNT)
-    if at < len(_COUNT) or body[at : at + 1] == b"0":
-        return []
-    answer = json.loads(body)
+    answer = _counting(body)
     errors = []
     for item in answer.get("invalid_items", ()):
         index = of.place(batch.start + item["index"])
         errors.append(
             ItemError(f"item {index}: {item['detail']}", error_code=item["error_code"], detail=item["detail"], index=index)
         )
-    more = answer["invalid"] - len(errors)
+    more = answer.get("invalid", 0) - len(errors)
     if more > 0:
         detail = f"{more} more items of a batch were skipped; the daemon describes the first {len(errors)}"
         errors.append(ItemError(detail, error_code="invalid_item", detail=detail))
     return errors
+
+
+def places(body: bytes) -> Set[int]:
+    """The positions in a batch of those that an answer describes."""
+    return {item["index"] for item in _counting(body).get("invalid_items", ())}
+
+
+def _counting(body: bytes) -> Dict[str, Any]:
+    """An answer that counts skipped items; empty for another."""
+    at = body.rfind(_COUNT) + len(_COUNT)
+    if at < len(_COUNT) or body[at : at + 1] == b"0":
+        return {}
+    answer: Dict[str, Any] = json.loads(body)
+    return answer

@@ -177,9 +177,9 @@ class ListCalls(Exchanges):
         return answer
 
     def _new_of(self, batch: _encoding.Batch, answer: Answer, doubted: bool) -> List[Any]:
-        if doubted and self.settings.in_doubt == "new":
-            return _encoding.distinct(batch)
         try:
+            if doubted and self.settings.in_doubt == "new":
+                return _encoding.distinct(batch, _invalid.places(answer.body))
             return _encoding.pick(batch, answer.body)
         except (ValueError, KeyError, TypeError) as err:
             raise strange(answer, InDoubtError) from err
