@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
 const (
@@ -70,7 +71,7 @@ func (t *transfer) attempt(ctx context.Context, b batch) (verdicts, error) {
 }
 
 // worthRepeating reports whether a failure is temporary and had no effect, and how long the daemon
-// asks to wait. An invalid address is never temporary.
+// asks to wait. An invalid address, or an unknown token, is never temporary.
 func (t *transfer) worthRepeating(err error) (asked time.Duration, again bool) {
 	var answer *client.Error
 	var dns *net.DNSError
@@ -79,7 +80,7 @@ func (t *transfer) worthRepeating(err error) (asked time.Duration, again bool) {
 		errors.Is(err, http.ErrSchemeMismatch), errors.As(err, new(*tls.CertificateVerificationError)):
 		return 0, false
 	case errors.As(err, &answer) && answer.Status == http.StatusTooManyRequests:
-		return answer.RetryAfter, true
+		return answer.RetryAfter, answer.ErrorCode != problem.TooManyRefusals // which is for a token that is not known
 	}
 	again, asked = client.Repeatable(err)
 	if !t.remembers && errors.As(err, new(*client.ConnectionError)) {

@@ -65,3 +65,17 @@ func TestPatienceIsForDaemonsThatCanBeThere(t *testing.T) {
 		t.Error("any error is repeated")
 	}
 }
+
+// Nor is a token that the daemon does not know, after so many that it answers 429; a proxy that answers so is.
+func TestPatienceIsNotForWrongTokens(t *testing.T) {
+	for code, want := range map[string]int{"too_many_refusals": 1, "rate_limited": 0} {
+		s := clienttest.NewServer(t)
+		failAt(s, 1, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			clienttest.Problem(w, http.StatusTooManyRequests, code, "so it is", nil)
+		})
+		if got, _, errOut := cli(t, s, "a\n", "filter"); got != want {
+			t.Errorf("%s: got %d after %d calls, want %d; %q", code, got, len(s.Requests()), want, errOut)
+		}
+	}
+}
