@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"sync"
 
@@ -18,6 +19,9 @@ const (
 	maxPooled = 1 << 20
 	// inlineBytes bounds a command that is a line of text, and the head of an argument.
 	inlineBytes = 64 << 10
+	// mostBytes is how large a command can be: a span has 32 bits for a position in the buffer, which may
+	// be larger than the command by inlineBytes.
+	mostBytes = math.MaxUint32 - inlineBytes
 	// A caller that must still log in can send no more than this.
 	strangerArgs, strangerBytes = 16, 16 << 10
 )

@@ -47,7 +47,7 @@ type Options struct {
 type Limits struct {
 	Items        int           // of one command
 	ItemBytes    int           // of one item
-	CommandBytes int           // of one command
+	CommandBytes int           // of one command; never more than 4 GiB
 	Timeout      time.Duration // for which a client may read nothing of its answer, or send nothing more of a command
 }
 
@@ -78,6 +78,7 @@ type Server struct {
 
 // New makes a Server and registers its metrics.
 func New(o Options) *Server {
+	o.Limits.CommandBytes = min(o.Limits.CommandBytes, mostBytes)
 	s := &Server{opt: o, commands: newCommands(), families: newFamilies(), started: time.Now(), conns: map[*conn]struct{}{}}
 	s.metrics = newMetrics(o.Registry, s.commands)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
