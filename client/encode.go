@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -180,7 +181,8 @@ func (r *request) parseFresh(answer []byte, items []string) (result FilterResult
 		return result, false
 	}
 	// How many there are if they are as long on average as the items of the request.
-	result.URIList = make([]string, 0, min(len(items), len(rest)*len(items)/len(r.body)+1))
+	like := int64(len(rest)) * int64(len(items)) / int64(len(r.body))
+	result.URIList = make([]string, 0, min(int64(len(items)), like+1))
 	for next := 0; len(rest) > 0 && (rest[0] != ']' || next > 0); {
 		for next < len(items) && !startsWithItem(rest, r.text(next)) {
 			next++
@@ -211,7 +213,7 @@ func startsWithItem(rest, text []byte) bool {
 }
 
 func leadingInt(b []byte) (value int, rest []byte, ok bool) {
-	for ok = false; len(b) > 0 && b[0] >= '0' && b[0] <= '9' && value < 1<<40; b = b[1:] {
+	for ok = false; len(b) > 0 && b[0] >= '0' && b[0] <= '9' && value < math.MaxInt32/10; b = b[1:] {
 		value, ok = value*10+int(b[0]-'0'), true
 	}
 	return value, b, ok
