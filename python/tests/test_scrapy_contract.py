@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import unittest
-from typing import Any, List
+from typing import Any, AsyncIterator, Iterator, List
 from unittest import mock
 
 from crawlerfilter import FilterAPIClient, FilterError, SettingsError
@@ -223,6 +224,28 @@ class ContractTest(ContractCase):
         outputs = [Request("http://alone.example/"), {"item": 1}, None]
         with self.assertLogs("crawlerfilter.scrapy", "WARNING"):
             self.assertEqual(list(middleware.process_spider_output(None, iter(outputs), spider)), outputs)
+
+    def test_middleware_of_many_items(self) -> None:
+        """A callback that yields items without end is not held in memory until it ends."""
+        middleware = BatchMiddleware.from_crawler(self.spider("items", URIFILTER_BATCH=10).crawler)
+        taken: List[int] = []
+
+        def callback() -> Iterator[Any]:
+            for i in range(100_000):
+                taken.append(i)
+                yield {"item": i}
+
+        async def slowly() -> AsyncIterator[Any]:
+            for item in callback():
+                yield item
+
+        async def first() -> Any:
+            return await middleware.process_spider_output_async(None, slowly()).__anext__()
+
+        self.assertEqual(next(middleware.process_spider_output(None, callback())), {"item": 0})
+        self.assertEqual(len(taken), 100)
+        self.assertEqual(asyncio.run(first()), {"item": 0})
+        self.assertEqual(len(taken), 200)
 
     def test_expire(self) -> None:
         """What was seen too long ago is new again, whatever this process has seen."""

@@ -10,9 +10,14 @@ from .dupefilter import of_crawler
 from .options import WHOLE, logger, number
 
 
+#: How many times as much as the requests of a batch is held of what a callback yields: one that yields
+#: items by the million has few requests between them, or none.
+ITEMS_HELD = 10
+
+
 class BatchMiddleware:
-    """Holds what a callback yields until it has ``URIFILTER_BATCH`` requests, or all, and
-    asks the daemon for them together. It drops nothing: the dupefilter is told, and says
+    """Holds what a callback yields until it has ``URIFILTER_BATCH`` requests, or ten times
+    as much of anything, or all, and asks the daemon for the requests together. It drops nothing: the dupefilter is told, and says
     what is a duplicate when the scheduler asks it.
 
     What it asks for is remembered, so it must be the last to see the requests: give it a
@@ -36,7 +41,7 @@ class BatchMiddleware:
         source, more = iter(result), True
         while more:
             held, asked, failure = [], [], None  # type: List[Any], List[Any], Optional[Exception]
-            while len(asked) < self._most:
+            while len(asked) < self._most and len(held) < ITEMS_HELD * self._most:
                 try:
                     output = next(source)
                 except StopIteration:
@@ -60,7 +65,7 @@ class BatchMiddleware:
         source, more = result.__aiter__(), True
         while more:
             held, asked, failure = [], [], None  # type: List[Any], List[Any], Optional[Exception]
-            while len(asked) < self._most:
+            while len(asked) < self._most and len(held) < ITEMS_HELD * self._most:
                 try:
                     output = await source.__anext__()
                 except StopAsyncIteration:
