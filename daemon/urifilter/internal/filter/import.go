@@ -313,20 +313,19 @@ func (c *importCommand) set(cmd *cobra.Command, db *redis.Client, at, key string
 		return err
 	}
 	defer daemon.Close()
+	m := &members{ctx: ctx, db: db, key: key}
 	s := importState{Source: at, Filter: c.conn.filter(cmd)}
+	m.server, err = m.runID()
 	if c.state != "" {
-		text, err := db.Info(ctx, "server").Result()
 		if err != nil {
 			return err
 		}
-		_, id, _ := strings.Cut(text, "run_id:")
-		s.Server, _, _ = strings.Cut(id, "\r")
+		s.Server = m.server
 		if err := s.resume(c.state); err != nil {
 			return err
 		}
 	}
-	c.input.value = inputNDJSON
-	m := &members{ctx: ctx, db: db, key: key, cursor: s.Cursor}
+	c.input.value, m.cursor = inputNDJSON, s.Cursor
 	text := &unpacked{taken: true}
 	if c.state != "" {
 		text.again = sameAgain
@@ -346,6 +345,7 @@ type members struct {
 	ctx    context.Context
 	db     *redis.Client
 	key    string
+	server string // its run id at the beginning; "": the user may not ask for it
 	cursor uint64
 	page   []string
 	given  int64
@@ -364,7 +364,7 @@ type mark struct {
 func (m *members) next() (string, error) {
 	for len(m.page) == 0 {
 		if m.ended {
-			return "", io.EOF
+			return "", m.end()
 		}
 		m.mu.Lock()
 		m.marks = append(m.marks, mark{m.given, m.cursor})
@@ -386,6 +386,29 @@ func (m *members) next() (string, error) {
 	m.given++
 	text, err := json.Marshal(item)
 	return string(text), err
+}
+
+// end returns io.EOF, unless the server was restarted while its set was read: it then gave members to a cursor
+// that it did not know.
+func (m *members) end() error {
+	if m.server == "" {
+		return io.EOF
+	}
+	switch id, err := m.runID(); {
+	case err != nil:
+		return err
+	case id != m.server:
+		return &notText{"the server was restarted meanwhile, and has not given all members", "import from the beginning"}
+	}
+	return io.EOF
+}
+
+// runID returns the id of the server's process.
+func (m *members) runID() (string, error) {
+	text, err := m.db.Info(m.ctx, "server").Result()
+	_, id, _ := strings.Cut(text, "run_id:")
+	id, _, _ = strings.Cut(id, "\r")
+	return id, err
 }
 
 // before returns the cursor of the last page that begins within the first members, and forgets those before it.

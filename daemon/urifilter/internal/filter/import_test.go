@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
@@ -124,6 +125,36 @@ func TestImportOfASet(t *testing.T) {
 	write(t, state, fmt.Sprintf(`{"source":"redis %s, key %s","filter":"ip","server":"other","lines":0,"cursor":7}`, server.Addr, key))
 	if code, _, errOut := cli(t, s, "", args...); code != 1 || !strings.Contains(errOut, "or its source has changed since") {
 		t.Errorf("restarted: got %d, %q", code, errOut)
+	}
+}
+
+// A server that is restarted while its set is read does not know the cursor that it gave, and gives other members.
+func TestImportOfASetWhoseServerIsRestarted(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes")
+	db := redistest.Client(t, redis.Options{Addr: server.Addr})
+	const n = 120_000 // more than is read ahead
+	all := make([]any, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%040x", i)
+	}
+	if err := db.SAdd(context.Background(), "seen", all...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := clienttest.NewServer(t)
+	var restarted atomic.Bool
+	s.Intercept(func(http.ResponseWriter, *http.Request) bool {
+		if !restarted.Swap(true) {
+			server.Kill()
+			server.Run()
+			for db.DBSize(context.Background()).Err() != nil { // it loads what it has
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return false
+	})
+	code, _, errOut := cli(t, s, "", "import", "-q", "--filter", "ip", "redis://"+server.Addr+"/0/seen")
+	if count, _ := s.Items("ip", ""); code != 1 || !strings.Contains(errOut, "the server was restarted meanwhile") {
+		t.Errorf("got %d, %q, with %d of %d items", code, errOut, count, n)
 	}
 }
 
