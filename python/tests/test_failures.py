@@ -235,6 +235,27 @@ class FailureTest(unittest.TestCase):
         proxy.cut(HOLD, times=1)
         self.assertEqual(self.client(proxy.url, timeout=0.3, patience=60.0).check("uri", ["slow"]), [False])
 
+    def test_merge_takes_its_time(self) -> None:
+        """The timeout is for the other calls, also over the same connection."""
+        admin = self.client(self.daemon.url)
+        admin.create_filter("from")
+        admin.create_filter("into", like="from")
+        proxy, client = self.proxied(timeout=0.3)
+        client.filter("from", ["a"])
+        proxy.cut(CUT_ANSWER, times=1, of="/api/v1/filters/into/merge")
+        asked = threading.Event()
+
+        def slowly() -> None:
+            asked.set()
+            time.sleep(1)
+
+        proxy.after_cut = slowly
+        err = self.raises(InDoubtError, "connection_lost", 0, client.merge_filter, "from", "into")
+        self.assertTrue(asked.is_set(), err)
+        self.assertEqual(client.merge_filter("from", "into")["name"], "into")
+        proxy.cut(HOLD, times=1)
+        self.raises(InDoubtError, "timeout", 0, client.filter, "into", ["b"])
+
     def test_calls_that_only_look_leave_no_doubt(self) -> None:
         proxy, client = self.proxied(timeout=0.3)
         proxy.cut(HOLD)

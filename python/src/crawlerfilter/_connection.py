@@ -50,12 +50,15 @@ class Connections:
         self.dialled = 0  # connections made
         renew_in_children(self)
 
-    def attempt(self, server: Server, method: str, path: str, headers: Mapping[str, str], body: Optional[bytes]) -> Answer:
-        """Sends one request and reads its answer, or raises NoAnswer."""
+    def attempt(
+        self, server: Server, method: str, path: str, headers: Mapping[str, str], body: Optional[bytes], untimed: bool = False
+    ) -> Answer:
+        """Sends one request and reads its answer, or raises NoAnswer. With ``untimed`` the answer may
+        take as long as it likes."""
         connection = self._take(server) or self._dial(server)
         kept = False
         try:
-            answer = self._exchange(connection, method, server.prefix + path, headers, body)
+            answer = self._exchange(connection, method, server.prefix + path, headers, body, untimed)
             kept = connection.sock is not None  # http.client closes what cannot be used again
             return answer
         finally:
@@ -65,11 +68,21 @@ class Connections:
                 connection.close()
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, method: str, path: str, headers: Mapping[str, str], body: Optional[bytes]
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: Optional[bytes],
+        untimed: bool,
     ) -> Answer:
         broken: Optional[OSError] = None
         try:
+            if untimed:
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # shows that the server is gone
             connection.request(method, path, body, dict(headers))
+            if untimed:
+                connection.sock.settimeout(None)  # until the connection is taken again
         except OSError as err:
             # The daemon may have answered before it had read all, and hung up.
             broken = err

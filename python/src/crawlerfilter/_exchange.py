@@ -63,11 +63,13 @@ class Exchanges:
         token: str = "",
         looks: bool = False,
         doubted: Optional[List[bool]] = None,
+        untimed: bool = False,
     ) -> Answer:
         """Sends until there is an answer. ``again`` says that a call whose answer was lost
         may be repeated; one that is certain not to have been carried out is in any case.
         ``looks`` says that it changes nothing, which a GET never does, so that it leaves no doubt.
-        ``doubted[0]`` becomes true when an attempt before the last may have been carried out."""
+        ``doubted[0]`` becomes true when an attempt before the last may have been carried out.
+        ``untimed`` is for calls whose answer may take minutes."""
         looks = looks or method == "GET"
         headers = {"User-Agent": "crawlerfilter-python", "Accept-Encoding": "identity"}
         if body is not None:
@@ -80,7 +82,7 @@ class Exchanges:
         while True:
             server = self._servers.now()
             try:
-                answer = self._attempt(server, method, path, headers, body)
+                answer = self._attempt(server, method, path, headers, body, untimed)
                 self._waiting.ends()
                 return answer
             except FilterError as err:
@@ -111,11 +113,11 @@ class Exchanges:
                     time.sleep(wait)
 
     def _attempt(
-        self, server: Server, method: str, path: str, headers: Dict[str, str], body: Optional[bytes]
+        self, server: Server, method: str, path: str, headers: Dict[str, str], body: Optional[bytes], untimed: bool
     ) -> Answer:
         where = f"{method} {server.shown}{path.partition('?')[0]}"
         try:
-            answer = self._connections.attempt(server, method, path, headers, body)
+            answer = self._connections.attempt(server, method, path, headers, body, untimed)
         except NoAnswer as err:
             kind: Type[FilterError] = InDoubtError if err.sent else UnavailableError
             more = " (items may have been remembered)" if err.sent and path == FILTER else ""

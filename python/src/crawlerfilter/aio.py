@@ -12,6 +12,7 @@ from typing import Any, AsyncIterable, AsyncIterator, Callable, Dict, Iterable, 
 from ._arguments import Expire, items_of
 from ._connection import Answer
 from ._invalid import OnInvalid, later
+from ._servers import Server
 from ._waiting import Waiting
 from .client import FilterAPIClient
 from .errors import FilterError, SettingsError
@@ -27,10 +28,12 @@ class _Ending(FilterAPIClient):
         super().__init__(settings, **named)
         self.own = threading.local()  # .cancelled: of the call that the thread makes
 
-    def _attempt(self, *given: Any) -> Answer:
+    def _attempt(
+        self, server: Server, method: str, path: str, headers: Dict[str, str], body: Optional[bytes], untimed: bool
+    ) -> Answer:
         if self.own.cancelled.is_set():
             raise FilterError("the call is cancelled", error_code="cancelled")
-        return super()._attempt(*given)
+        return super()._attempt(server, method, path, headers, body, untimed)
 
 
 class AsyncFilterAPIClient:

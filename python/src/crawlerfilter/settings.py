@@ -26,7 +26,8 @@ class Settings:
     url: str = "http://127.0.0.1:8000"
     #: Sent as ``Authorization: Bearer``; empty: none.
     token: str = field(default="", repr=False)
-    #: Seconds that one attempt waits: to connect, to send, and for the next bytes of the answer.
+    #: Seconds that one attempt waits: to connect, to send, and for the next bytes of the answer;
+    #: but for that of ``merge_filter``, as long as it takes.
     timeout: float = 30.0
     #: Seconds that a call goes on while nobody takes it: connections are refused, as in a
     #: restart, or the daemon answers that it is not ready. Each server is tried once in
