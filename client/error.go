@@ -78,13 +78,16 @@ func firstLine(body []byte) string {
 	return strings.TrimSpace(line)
 }
 
+// longestRetryAfter is the longest pause that an answer can ask for: sums with it do not overflow.
+const longestRetryAfter = 365 * 24 * time.Hour
+
 // retryAfter reads both forms of the header: seconds, or a date.
 func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
+	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(longestRetryAfter/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil && at.After(now) {
-		return at.Sub(now)
+		return min(at.Sub(now), longestRetryAfter)
 	}
 	return 0
 }

@@ -504,3 +504,23 @@ func TestDoubtIsNotRepeatable(t *testing.T) {
 		t.Errorf("%v after %d calls, repeatable %t", err, calls.Load(), again)
 	}
 }
+
+// However long an answer asks to wait, it is not waited for longer than patience allows.
+func TestLongRetryAfter(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"2": 2 * time.Second, "0": 0, "-1": 0, "soon": 0,
+		"9223372036": 365 * 24 * time.Hour, "18446744073": 365 * 24 * time.Hour, "Fri, 31 Dec 9999 23:59:59 GMT": 365 * 24 * time.Hour,
+	} {
+		s := clienttest.NewServer(t)
+		s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Retry-After", value)
+			clienttest.Problem(w, http.StatusTooManyRequests, "", "", nil)
+			return true
+		})
+		_, err := newClient(t, s.URL).Filter(t.Context(), "uri", []string{"a"})
+		var e *client.Error
+		if !errors.As(err, &e) || e.RetryAfter != want {
+			t.Errorf("%s: %v, retry after %v, want %v", value, err, e.RetryAfter, want)
+		}
+	}
+}

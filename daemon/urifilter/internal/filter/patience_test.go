@@ -79,3 +79,16 @@ func TestPatienceIsNotForWrongTokens(t *testing.T) {
 		}
 	}
 }
+
+// A proxy may ask for a pause of any length.
+func TestPatienceIsShorterThanALongRetryAfter(t *testing.T) {
+	s := clienttest.NewServer(t)
+	failAt(s, 1, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")
+		clienttest.Problem(w, http.StatusTooManyRequests, "", "so it is", nil)
+	})
+	if got, _, errOut := cli(t, s, "a\n", "filter"); got != 1 || !strings.Contains(errOut, "429") {
+		t.Errorf("got %d, %q", got, errOut)
+	}
+}
