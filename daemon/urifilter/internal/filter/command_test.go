@@ -18,7 +18,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 // cli runs one command line against s.
 func cli(t *testing.T, s *clienttest.Server, stdin string, args ...string) (code int, out, errOut string) {
 	t.Helper()
-	return commandtest.Program{New, NewCheck, NewImport}.Ask(t, s, stdin, args...)
+	return commandtest.Program{New, NewCheck, NewImport, NewExport}.Ask(t, s, stdin, args...)
 }
 
 func write(t *testing.T, path, text string) {

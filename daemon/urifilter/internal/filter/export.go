@@ -80,7 +80,10 @@ func (c *exportCommand) run(cmd *cobra.Command, name string) (err error) {
 			return err
 		}
 		defer file.Close()
-		if err := to.resume(file); err != nil {
+		if err = to.resume(file); err == nil {
+			err = onlyForOwner(file)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", c.output, err)
 		}
 	}
@@ -108,6 +111,15 @@ func (c *exportCommand) run(cmd *cobra.Command, name string) (err error) {
 		fmt.Fprintf(errOut, "filter %s: %s digests in %.1fs\n", name, human.Count(to.count), time.Since(start).Seconds())
 	}
 	return nil
+}
+
+// onlyForOwner keeps others from reading a file that may have been there.
+func onlyForOwner(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return file.Chmod(0o600)
 }
 
 func (c *exportCommand) broken(to *exported, err error) error {
