@@ -8,6 +8,7 @@ import tempfile
 import time
 import unittest
 from datetime import timedelta
+from typing import Any
 from unittest import mock
 
 from crawlerfilter import AsyncFilterAPIClient, FilterError, ItemError, SettingsError
@@ -212,6 +213,22 @@ class APITest(APICase):
             self.assertEqual(caught.exception.error_code, code)
         with self.assertRaises(SettingsError):
             self.client.near("pages", "one text")
+
+    def test_near_in_batches(self) -> None:
+        """batch_bytes are bytes as they are sent, whatever the language and the escapes."""
+        with FilterAPIClient(url=self.daemon.url, batch_bytes=2000) as client:
+            client.create_filter("many_texts", kind="simhash")
+            original, sizes = client._connections.attempt, []
+
+            def attempt(*given: Any) -> Any:
+                sizes.append(len(given[4]))
+                return original(*given)
+
+            client._connections.attempt = attempt  # type: ignore[method-assign]
+            texts = [(f"{i}", f"第{i}篇文章\n" + "内容" * 50 + "\"\n" * 50) for i in range(30)]
+            self.assertEqual([found["id"] for found in client.near("many_texts", texts)], [id for id, _ in texts])
+        self.assertLessEqual(max(sizes), 2000 + 100)
+        self.assertGreater(len(sizes), 5)
 
     def test_txt(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,7 @@ class DocumentCalls(Exchanges):
         requests, one after the other; each is all or nothing, and a call that failed can be repeated:
         it calls the same documents new. An error's ``index`` is the position in ``documents``.
         """
-        listed = _documents_of(documents)
+        listed = [dumps(document) for document in _documents_of(documents)]
         options = {"distance": distance, "limit": limit, "remember": None if remember else False}
         head: Dict[str, Any] = {"filter_typeid": typeid_of(filter_typeid)}
         head.update({member: value for member, value in options.items() if value is not None})
@@ -45,7 +45,7 @@ class DocumentCalls(Exchanges):
         while pending:
             start, part = pending.pop()
             try:
-                body = dumps({**head, "documents": part})
+                body = b"".join((dumps(head)[:-1], b',"documents":[', b",".join(part), b"]}"))
                 answer = self._exchange("POST", NEAR, body, token=access_token, again=True, looks=not remember)
                 found += list_of(answer, "documents", len(part))
             except FilterError as err:
@@ -89,12 +89,12 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _portions(documents: List[Dict[str, str]], most: int, most_bytes: int) -> List[Tuple[int, List[Dict[str, str]]]]:
+def _portions(documents: List[bytes], most: int, most_bytes: int) -> List[Tuple[int, List[bytes]]]:
     """Documents in parts for one request each, with the place of the first."""
-    parts: List[Tuple[int, List[Dict[str, str]]]] = []
+    parts: List[Tuple[int, List[bytes]]] = []
     size = 0
     for index, document in enumerate(documents):
-        own = len(document["id"]) + len(document["text"]) + 24
+        own = len(document) + 1
         if not parts or len(parts[-1][1]) >= most or size + own > most_bytes:
             parts.append((index, []))
             size = 0
