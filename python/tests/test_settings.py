@@ -109,6 +109,7 @@ class TextFileTest(unittest.TestCase):
             (b"\xef\xbb\xbf\xef\xbb\xbfa", ["\ufeffa"]),
             (b"\xef\xbb\xbf\r\n", []),
             (b" a \n \n\tb", [" a ", " ", "\tb"]),
+            (b"a\r\nb\r", ["a", "b\r"]),
             (b"a\rb\x0cc\x1cd\r\r\n", ["a\rb\x0cc\x1cd\r"]),
             ("路\u2028径\n苹果".encode(), ["路\u2028径", "苹果"]),
         ):

@@ -11,7 +11,7 @@ from .errors import ItemError
 def read_urilist_from_txt(path: Union[str, "os.PathLike[str]"], encoding: str = "utf-8") -> List[str]:
     """The lines of a text file, one item a line.
 
-    Lines end with LF or CR LF, the last one also without. A byte-order mark at the start
+    Lines end with LF or CR LF, the last one also with the file. A byte-order mark at the start
     is skipped, and so are empty lines. Everything else is kept as it is, blanks at the
     ends of a line too: the daemon takes lines in the same way.
 
@@ -32,5 +32,6 @@ def read_urilist_from_txt(path: Union[str, "os.PathLike[str]"], encoding: str = 
         ) from None
     lines = text[1:] if text.startswith("\ufeff") else text
     # Not splitlines, which also cuts at form feeds and other marks that a URI may hold.
-    stripped = (line[:-1] if line.endswith("\r") else line for line in lines.split("\n"))
-    return [line for line in stripped if line]
+    *ended, last = lines.split("\n")
+    stripped = [line[:-1] if line.endswith("\r") else line for line in ended]
+    return [line for line in [*stripped, last] if line]
