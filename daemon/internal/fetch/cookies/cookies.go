@@ -114,8 +114,8 @@ type site struct {
 
 	mu    sync.Mutex
 	jar   *cookiejar.Jar
-	names map[string]bool // host, path, domain and name of all cookies that were kept
-	bytes int             // of all cookies that were kept, including expired ones
+	sizes map[string]int // of all cookies that were kept, by host, path, domain and name
+	bytes int            // the sum of sizes, including those of expired ones
 }
 
 func (s *site) cookies(u *url.URL) []*http.Cookie {
@@ -131,19 +131,32 @@ func (s *site) set(u *url.URL, cookies []*http.Cookie) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range cookies {
-		size := len(c.Name) + len(c.Value) + len(c.Path) + len(c.Domain)
+		path := pathOf(u, c)
+		size := len(c.Name) + len(c.Value) + len(path) + len(c.Domain)
 		if size > maxCookie {
 			continue
 		}
-		name := strings.Join([]string{u.Hostname(), c.Domain, c.Path, c.Name}, "\x00")
-		if s.jar == nil || !s.names[name] && len(s.names) == maxCookies || s.bytes+size > maxBytes {
+		name := strings.Join([]string{u.Hostname(), c.Domain, path, c.Name}, "\x00")
+		before, known := s.sizes[name] // it is replaced
+		if s.jar == nil || !known && len(s.sizes) == maxCookies || s.bytes-before+size > maxBytes {
 			s.jar, _ = cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never an error
-			s.names, s.bytes = map[string]bool{}, 0
+			s.sizes, s.bytes, before = map[string]int{}, 0, 0
 		}
-		s.names[name] = true
-		s.bytes += size
+		s.sizes[name] = size
+		s.bytes += size - before
 		own := *c
 		own.MaxAge = min(c.MaxAge, maxAge)
 		s.jar.SetCookies(u, []*http.Cookie{&own})
 	}
+}
+
+// pathOf is the path below which a cookie of a URL is sent: its own, or the folder of the URL (RFC 6265, 5.1.4).
+func pathOf(u *url.URL, c *http.Cookie) string {
+	if strings.HasPrefix(c.Path, "/") {
+		return c.Path
+	}
+	if i := strings.LastIndexByte(u.Path, '/'); i > 0 && u.Path[0] == '/' {
+		return u.Path[:i]
+	}
+	return "/"
 }

@@ -95,6 +95,26 @@ func TestCookiesAreBounded(t *testing.T) {
 	}
 }
 
+// A site may set a cookie anew with each answer, as many do with that of a session: the others stay.
+func TestCookiesThatAreSetAnew(t *testing.T) {
+	t.Parallel()
+	j := New(0).Jar(1)
+	u := at(t, "https://www.example.com/shop/list")
+	j.SetCookies(u, []*http.Cookie{{Name: "login", Value: "secret"}})
+	for i := range 1000 {
+		j.SetCookies(u, []*http.Cookie{{Name: "last", Value: fmt.Sprintf("%d-%s", i, strings.Repeat("x", 200)), Path: "/"}})
+	}
+	if got := sent(t, j, u.String()); !strings.Contains(got, "login=secret") || !strings.Contains(got, "last=999-") {
+		t.Errorf("sends %.50q", got)
+	}
+	for i := range 1000 { // without a path, each is a cookie of its own folder
+		j.SetCookies(at(t, fmt.Sprintf("https://www.example.com/%d/page", i)), []*http.Cookie{{Name: "last", Value: "x"}})
+	}
+	if got := sent(t, j, "https://www.example.com/0/page"); strings.Contains(got, "last=x") {
+		t.Errorf("more than %d cookies are kept", maxCookies)
+	}
+}
+
 func TestCookiesOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := New(5)

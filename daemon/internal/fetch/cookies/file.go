@@ -116,12 +116,9 @@ func (f *File) SetCookies(u *url.URL, set []*http.Cookie) {
 	defer f.mu.Unlock()
 	f.jar.SetCookies(u, set)
 	for _, c := range set {
-		s := saved{Origin: u.Scheme + "://" + u.Host, Path: c.Path, Domain: strings.ToLower(strings.TrimPrefix(c.Domain, ".")), Name: c.Name, Value: c.Value,
+		s := saved{Origin: u.Scheme + "://" + u.Host, Path: pathOf(u, c), Domain: strings.ToLower(strings.TrimPrefix(c.Domain, ".")), Name: c.Name, Value: c.Value,
 			Expires: c.Expires, Secure: c.Secure, HTTPOnly: c.HttpOnly, order: f.next}
 		f.next++
-		if !strings.HasPrefix(s.Path, "/") {
-			s.Path = defaultPath(u.Path)
-		}
 		if c.MaxAge > 0 {
 			s.Expires = f.now().Add(time.Duration(min(c.MaxAge, maxAge)) * time.Second)
 		}
@@ -139,14 +136,6 @@ func (f *File) SetCookies(u *url.URL, set []*http.Cookie) {
 	if len(f.kept) > maxKept {
 		f.forget()
 	}
-}
-
-// defaultPath is the path of a cookie that names none (RFC 6265, 5.1.4).
-func defaultPath(path string) string {
-	if i := strings.LastIndexByte(path, '/'); i > 0 && path[0] == '/' {
-		return path[:i]
-	}
-	return "/"
 }
 
 // forget drops all cookies but those that the jar still sends.
