@@ -157,7 +157,7 @@ func (f *Fetcher) Fetch(ctx context.Context, r Request) (*Response, error) {
 	defer cancel(nil)
 	w.whole = clock.Start(w.r.Whole, func() { cancel(&stop{Timeout, "longer than " + w.r.Whole.String()}) })
 	defer w.whole.Stop()
-	response, err := w.walk(ctx, cancel)
+	response, err := w.walk(ctx)
 	if w.proxy != nil {
 		f.judge(w.proxy, err)
 	}

@@ -21,11 +21,11 @@ import (
 // hop is one request of a walk and its answer.
 type hop struct {
 	w      *walk
-	ctx    context.Context // ends with the walk; its cause says why
+	ctx    context.Context // ends with the walk, or by cancel; its cause says why
 	cancel context.CancelCauseFunc
 	pinned netip.Addr // the target, checked here; for a proxy only
 
-	timer *time.Timer // ends the walk when it fires
+	timer *time.Timer // ends the hop when it fires
 
 	mu      sync.Mutex // guards the fields below: goroutines of net/http make connections
 	at      stage
@@ -44,13 +44,14 @@ const maxTries = 4
 
 type hopKey struct{}
 
-func newHop(w *walk, ctx context.Context, cancel context.CancelCauseFunc) *hop {
+func newHop(w *walk, ctx context.Context) *hop {
+	ctx, cancel := context.WithCancelCause(ctx)
 	h := &hop{w: w, cancel: cancel}
 	h.ctx = httptrace.WithClientTrace(context.WithValue(ctx, hopKey{}, h), h.trace())
 	return h
 }
 
-// arm ends the walk for that reason if nothing happens for d.
+// arm ends the hop for that reason if nothing happens for d.
 func (h *hop) arm(reason Reason, d time.Duration) {
 	if h.timer != nil {
 		h.timer.Stop()
@@ -202,12 +203,17 @@ func (h *hop) rest(sent *wire) {
 	_, _ = io.CopyN(io.Discard, sent, 16<<10)
 }
 
-// shortBody is how much is read of the body of an answer that redirects.
-const shortBody = 16 << 10
+// shortBody is how much is read of the body of an answer that redirects, and shortTime how long it is waited for: some
+// servers announce a body that never comes, and browsers follow the redirect nonetheless.
+const (
+	shortBody = 16 << 10
+	shortTime = 2 * time.Second
+)
 
 // leave drops an answer whose body is not needed. It returns a short one, if that is wanted.
 func (h *hop) leave(answer *http.Response, wanted bool) (short []byte) {
 	sent := h.wire(answer)
+	defer time.AfterFunc(shortTime, func() { h.cancel(nil) }).Stop()
 	if plain, err := body.Decode(sent, answer.Header.Get("Content-Encoding")); wanted && err == nil {
 		if short, err = io.ReadAll(io.LimitReader(plain, shortBody+1)); err != nil || len(short) > shortBody {
 			short = nil

@@ -107,7 +107,7 @@ func TestHostile(t *testing.T) {
 		"redirect to itself":            {text("HTTP/1.1 301 Moved\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"), Request{}, RedirectLoop},
 		"redirect with an endless body": {then("HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n", again(page)), Request{}, RedirectLoop},
 		"redirect with a body that hangs": {then("HTTP/1.1 301 Moved\r\nLocation: /\r\nContent-Length: 9\r\n\r\n", hangUp),
-			Request{Read: time.Second}, TimeoutRead},
+			Request{Read: time.Second}, RedirectLoop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, nil, test.speak)
@@ -144,6 +144,34 @@ func TestOneByteASecond(t *testing.T) {
 	}
 	if _, _, e := get(t, f, Request{URI: s.uri(), MinRate: -1, BodyLimit: 1 << 16}); e == nil || e.Reason != TooLarge {
 		t.Errorf("without a least rate: got %v, want %s", e, TooLarge)
+	}
+}
+
+// A redirect is followed although its body does not come, or has no end.
+func TestRedirectWhoseBodyDoesNotCome(t *testing.T) {
+	t.Parallel()
+	for name, rest := range map[string]string{
+		"no length":           "\r\n",
+		"a length":            "Content-Length: 9\r\n\r\npart",
+		"chunks without end":  "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n",
+		"gzip without an end": "Content-Encoding: gzip\r\n\r\n\x1f\x8b",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil, func(conn net.Conn, request string) {
+				if strings.HasPrefix(request, "GET /next ") {
+					say(conn, ok("page"), false)
+					return
+				}
+				say(conn, "HTTP/1.1 302 Found\r\nLocation: /next\r\n"+rest, false)
+				hangUp(conn)
+			})
+			for _, passed := range []func(Passed){nil, func(Passed) {}} {
+				if _, text, e := get(t, fetcher(t, Options{}), Request{URI: s.uri(), Passed: passed}); e != nil || text != "page" {
+					t.Errorf("%q, %v", text, e)
+				}
+			}
+		})
 	}
 }
 

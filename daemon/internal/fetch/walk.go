@@ -42,7 +42,7 @@ func newWalk(f *Fetcher, r Request) *walk {
 	return &walk{f: f, r: r, method: r.Method, sent: r.Body, seen: map[string]bool{}}
 }
 
-func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Response, *Error) {
+func (w *walk) walk(ctx context.Context) (*Response, *Error) {
 	var err error
 	if w.at, err = uri.Parse(w.r.URI); err != nil {
 		return nil, failure(BadURI, w.r.URI, err)
@@ -60,7 +60,7 @@ func (w *walk) walk(ctx context.Context, cancel context.CancelCauseFunc) (*Respo
 		}
 	}
 	for {
-		h := newHop(w, ctx, cancel)
+		h := newHop(w, ctx)
 		answer, e := h.send()
 		if e != nil {
 			return nil, e
