@@ -217,11 +217,14 @@ func ofConnection(at stage, err error) Reason {
 	return BadResponse
 }
 
+// lostHTTP2 is what net/http says of a connection of HTTP/2 that did not answer (Options.Silence). It exports no such error.
+const lostHTTP2 = "http2: client connection lost"
+
 // broken reports whether err is an error of a connection, and not of what was sent over it.
 func broken(err error) bool {
 	var op *net.OpError
 	var number syscall.Errno
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &number) ||
+	return err.Error() == lostHTTP2 || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &number) ||
 		errors.As(err, &op) && op.Op != "remote error" && op.Op != "local error"
 }
 

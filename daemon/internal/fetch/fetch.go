@@ -29,6 +29,7 @@ type Options struct {
 	MaxHeaderBytes int64          // of one answer; 0: 256 KiB
 	IdleConns      int            // idle connections that are kept, in total; 0: 512
 	IdleTime       time.Duration  // how long they are kept; 0: 30 s
+	Silence        time.Duration  // after which a connection of HTTP/2 is asked whether it still works, and for which an answer is waited; 0: 10 s
 	Now            func() time.Time
 	Log            *slog.Logger // of proxies that fail; nil: nothing is logged
 }
@@ -122,6 +123,7 @@ func New(o Options) *Fetcher {
 	o.UserAgent = cmp.Or(o.UserAgent, "uridownloader")
 	o.BodyMemory, o.Memory = cmp.Or(o.BodyMemory, 256<<10), cmp.Or(o.Memory, 256<<20)
 	o.MaxHeaderBytes, o.IdleConns, o.IdleTime = cmp.Or(o.MaxHeaderBytes, 256<<10), cmp.Or(o.IdleConns, 512), cmp.Or(o.IdleTime, 30*time.Second)
+	o.Silence = cmp.Or(o.Silence, 10*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

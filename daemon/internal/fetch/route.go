@@ -55,6 +55,9 @@ func (f *Fetcher) route(by *proxies.Proxy) (*route, error) {
 		DialContext: f.lenient(r.dial), DialTLSContext: f.lenient(r.dialTLS), TLSClientConfig: r.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true,
 		MaxIdleConns: f.o.IdleConns, MaxIdleConnsPerHost: maxIdlePerHost, IdleConnTimeout: f.o.IdleTime, MaxResponseHeaderBytes: f.o.MaxHeaderBytes,
 		TLSHandshakeTimeout: time.Minute, ReadBufferSize: 16 << 10,
+		// All requests to a host share one connection of HTTP/2: on one whose other end has gone without a word they would
+		// all run into their timeouts, for as long as the kernel sends again what it has not got through.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: f.o.Silence, PingTimeout: f.o.Silence},
 	}
 	if by != nil {
 		r.proxy = by.URL
