@@ -102,6 +102,82 @@ func TestQueueOfAddresses(t *testing.T) {
 	}
 }
 
+// TestTurnsAtAnAddress: of hosts at one address, one with a longer delay or a smaller concurrency has its turn, however
+// many tasks the other has.
+func TestTurnsAtAnAddress(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ one, other download.Setting }{
+		"a longer delay":        {download.Setting{Delay: 10 * time.Second, Concurrency: 1}, download.Setting{Delay: time.Second, Concurrency: 1}},
+		"a smaller concurrency": {download.Setting{Concurrency: 1}, download.Setting{Concurrency: 4}},
+		"both":                  {download.Setting{Delay: 5 * time.Second, Concurrency: 2}, download.Setting{Delay: 500 * time.Millisecond, Concurrency: 9}},
+	} {
+		q := newQueue()
+		now := time.Unix(1_800_000_000, 0)
+		add := func(host string, s download.Setting) {
+			q.add(&task{host: host, job: download.Job{Setting: s}}, now.Add(-time.Minute))
+			q.met(host, netip.MustParseAddr("192.0.2.1"))
+		}
+		var running []*task
+		began := map[string]int{}
+		for range 2000 {
+			for q.hosts["other"] == nil || len(q.hosts["other"].waiting) < 5 {
+				add("other", test.other)
+			}
+			if q.hosts["one"] == nil || len(q.hosts["one"].waiting) == 0 {
+				add("one", test.one)
+			}
+			for next, _ := q.next(now); next != nil; next, _ = q.next(now) {
+				running = append(running, next)
+				began[next.host]++
+			}
+			now = now.Add(250 * time.Millisecond)
+			running = slices.DeleteFunc(running, func(r *task) bool {
+				over := now.Sub(r.began) >= 1500*time.Millisecond+time.Duration(r.order%4)*250*time.Millisecond
+				if over {
+					q.ended(r, signal{good: true}, now)
+				}
+				return over
+			})
+		}
+		if began["one"] < 10 || began["other"] < 40 {
+			t.Errorf("%s: began %v in 500 s", name, began)
+		}
+	}
+}
+
+// TestHeldAtAnAddress: a host that wants to be left alone holds up no other of its address.
+func TestHeldAtAnAddress(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	for _, host := range []string{"held", "other"} {
+		first := &task{host: host}
+		q.add(first, now.Add(-time.Minute))
+		if got, _ := q.next(now); got != first {
+			t.Fatalf("%s: its task does not begin", host)
+		}
+		s := signal{good: true}
+		if host == "held" {
+			s.after = time.Minute
+		}
+		q.ended(first, s, now)
+		q.met(host, netip.MustParseAddr("192.0.2.1"))
+	}
+	q.add(&task{host: "held"}, now.Add(-time.Minute))
+	second := &task{host: "other"}
+	q.add(second, now.Add(-time.Minute))
+	if got, _ := q.next(now); got != second {
+		t.Errorf("began %+v, want the task of the other host", got)
+	}
+	if _, at := q.next(now); !at.IsZero() {
+		t.Errorf("the host that is held may be called at %v, while the other is", at)
+	}
+	q.ended(second, signal{good: true}, now)
+	if got, at := q.next(now); got != nil || !at.Equal(now.Add(time.Minute)) {
+		t.Errorf("the host that is held may be called %s later, want 1m", at.Sub(now))
+	}
+}
+
 // TestLateAtAnAddress: the tasks of hosts that share a pace wait for each other, and those with a
 // long wait are known.
 func TestLateAtAnAddress(t *testing.T) {

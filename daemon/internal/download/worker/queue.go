@@ -109,23 +109,55 @@ func (q *queue) add(t *task, since time.Time) {
 	q.longest = max(q.longest, h.delay(t))
 	h.waiting = append(h.waiting, t)
 	q.n++
-	q.place(h)
+	q.place(h.pace)
 }
 
 // begin is when a task of the host may begin next, unless it must wait for a running one to end.
 func (h *host) begin(delay time.Duration) time.Time {
 	at := h.pace.last.Add(max(h.pace.delay, delay))
-	for _, bound := range []time.Time{h.asked.Add(h.slow), h.notBefore} {
-		if at.Before(bound) {
-			at = bound
-		}
+	if own := h.held(); at.Before(own) {
+		at = own
 	}
 	return at
 }
 
-// place puts a host where it belongs in the heap.
-func (q *queue) place(h *host) {
-	startable := len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.limit, h.waiting[0].concurrency()))
+// held is until when the host itself must not be called, whatever others of its pace do.
+func (h *host) held() time.Time {
+	if slow := h.asked.Add(h.slow); slow.After(h.notBefore) {
+		return slow
+	}
+	return h.notBefore
+}
+
+// place puts the hosts of a pace where they belong in the heap. Their tasks begin in the order in which they came, as
+// those of one host do: else one with a longer delay or a smaller concurrency than the others would wait for as long
+// as they have any. A host that is held itself holds up no other.
+func (q *queue) place(p *pace) {
+	if len(p.hosts) == 1 {
+		q.placeHost(p.hosts[0], false)
+		return
+	}
+	var some []*host // with waiting tasks, the one that came first at the front
+	for _, h := range p.hosts {
+		if len(h.waiting) > 0 {
+			some = append(some, h)
+		} else {
+			q.placeHost(h, false)
+		}
+	}
+	slices.SortFunc(some, func(a, b *host) int { return cmp.Compare(a.waiting[0].order, b.waiting[0].order) })
+	var before time.Time // when one of those that came before may be called
+	for i, h := range some {
+		q.placeHost(h, i > 0 && !before.After(h.begin(h.delay(h.waiting[0]))))
+		if own := h.held(); i == 0 || own.Before(before) {
+			before = own
+		}
+	}
+}
+
+// placeHost puts a host where it belongs in the heap: not at all while others are before it.
+func (q *queue) placeHost(h *host, behind bool) {
+	startable := !behind && len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.limit, h.waiting[0].concurrency()))
 	if startable {
 		h.at = h.begin(h.delay(h.waiting[0]))
 	}
@@ -149,6 +181,7 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	if h.at.After(now) {
 		return nil, h.at
 	}
+	heap.Pop(&q.due)
 	t := h.waiting[0]
 	h.waiting[0] = nil
 	h.waiting = h.waiting[1:]
@@ -162,8 +195,7 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	h.running++
 	t.began, t.pace = now, p
 	h.noteCall(now, h.delay(t))
-	q.place(h) // it has one task fewer
-	q.placeAll(p)
+	q.place(p)
 	return t, time.Time{}
 }
 
@@ -193,10 +225,8 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(of.notBefore) {
 		of.notBefore = until
 	}
-	q.place(h)
-	q.placeAll(t.pace)
-	if of != h {
-		q.placeAll(of.pace)
+	for _, p := range []*pace{h.pace, t.pace, of.pace} {
+		q.place(p)
 	}
 }
 
@@ -220,7 +250,7 @@ func (q *queue) reserve(name string, delay time.Duration, now time.Time) turn {
 	mine := turn{at: at, host: h, pace: h.pace, asked: h.asked, last: h.pace.last, delay: h.pace.delay}
 	h.noteCall(at, delay)
 	q.longest = max(q.longest, delay)
-	q.placeAll(h.pace)
+	q.place(h.pace)
 	return mine
 }
 
@@ -230,7 +260,7 @@ func (q *queue) giveUp(t turn) {
 		return
 	}
 	t.host.asked, t.pace.last, t.pace.delay = t.asked, t.last, t.delay
-	q.placeAll(t.pace)
+	q.place(t.pace)
 }
 
 // delay is the time between the starts of two requests to a host, the second of which is for a task: that of
@@ -247,7 +277,7 @@ func (q *queue) want(name string, delay time.Duration) {
 	h := q.host(name, -1, time.Time{})
 	h.wants = min(delay, maxSlow)
 	q.longest = max(q.longest, h.wants)
-	q.placeAll(h.pace)
+	q.place(h.pace)
 }
 
 // pause is how long a host still wants no requests.
@@ -266,7 +296,7 @@ func (q *queue) first(t *task, now time.Time) turn {
 		return q.reserve(t.host, q.host(t.host, -1, time.Time{}).delay(t), now)
 	}
 	h.noteCall(now, h.pace.delay)
-	q.placeAll(h.pace)
+	q.place(h.pace)
 	return turn{at: now} // nothing to give up: it had its turn when it began
 }
 
@@ -280,9 +310,12 @@ func (q *queue) remove(t *task) bool {
 	if i < 0 {
 		return false
 	}
+	if h.index >= 0 {
+		heap.Remove(&q.due, h.index)
+	}
 	h.waiting = slices.Delete(h.waiting, i, i+1)
 	q.n--
-	q.place(h)
+	q.place(h.pace)
 	return true
 }
 
@@ -304,7 +337,9 @@ func (q *queue) met(name string, address netip.Addr) {
 	if len(shared.hosts) >= maxHosts {
 		return
 	}
+	left := h.pace
 	q.part(h) // running downloads count where they began
+	q.place(left)
 	free := shared.last.Add(shared.delay)
 	if own := h.pace.last.Add(h.pace.delay); free.Before(own) {
 		free = own
@@ -315,7 +350,7 @@ func (q *queue) met(name string, address netip.Addr) {
 	shared.delay = free.Sub(shared.last)
 	h.pace = shared
 	shared.hosts = append(shared.hosts, h)
-	q.placeAll(shared)
+	q.place(shared)
 }
 
 // part removes a host from those that share its pace.
@@ -325,15 +360,6 @@ func (q *queue) part(h *host) {
 	}
 	if len(h.pace.hosts) == 0 && h.pace.address.IsValid() {
 		delete(q.addresses, h.pace.address)
-	}
-}
-
-// placeAll puts all hosts of a pace where they belong in the heap.
-func (q *queue) placeAll(p *pace) {
-	for _, h := range p.hosts {
-		if len(h.waiting) > 0 || h.index >= 0 {
-			q.place(h)
-		}
 	}
 }
 

@@ -201,7 +201,7 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 	for _, h := range l.queue.hosts { // hosts that are known from an earlier time
 		if since, ok := s.held[h.shard]; ok && h.asked.Before(since) {
 			h.since(since)
-			l.queue.placeAll(h.pace)
+			l.queue.place(h.pace)
 		}
 	}
 	if len(got.gained) > 0 {
