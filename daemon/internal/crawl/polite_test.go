@@ -152,6 +152,23 @@ func TestRetryAfterOfRedirect(t *testing.T) {
 	}
 }
 
+// What keeps a redirect from being followed is named, and is not tried again if that would help nothing.
+func TestRedirectToWhatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	port := sites(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		http.Redirect(w, r, "http://127.0.0.1:25/", http.StatusFound)
+	})
+	s := setting("http://127.0.0.1:"+port+"/", 10, 1)
+	s.Scope, s.Attempts = "all", 3
+	if p := run(t, t.TempDir(), s); p.Failed != 1 || p.Reasons["refused_port"] != 1 || p.Retried != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
 // Two crawls that share a filter have no page in common but the seed.
 func TestSharedFilter(t *testing.T) {
 	t.Parallel()
@@ -186,6 +203,29 @@ func TestSharedFilter(t *testing.T) {
 	})
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "filter: ") {
 		t.Errorf("without its daemon: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	// So it does where a redirect leads to what the filter is asked about.
+	leads := sites(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		http.Redirect(w, r, "/next", http.StatusFound)
+	})
+	daemon.Intercept(nil)
+	s.Seeds = []string{"http://127.0.0.1:" + leads + "/"}
+	if c, err = Begin(t.Context(), t.TempDir(), s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		clienttest.Problem(w, http.StatusForbidden, "forbidden", "not now", nil)
+		return true
+	})
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "filter: ") || c.Progress().Failed != 0 {
+		t.Errorf("a redirect without its daemon: %v, %+v", err, c.Progress())
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)

@@ -47,6 +47,9 @@ func (c *Crawl) visit(ctx context.Context, l *frontier.Lease) (frontier.Result, 
 	if err == nil || context.Cause(ctx) != nil {
 		return r, nil, err
 	}
+	if wrong := (*fetch.Error)(nil); errors.As(err, &wrong) && wrong.Reason == fetch.Canceled {
+		err = wrong.Err // of before, which a redirect has to pass
+	}
 	if later := c.unreached(l, err); later != nil {
 		return r, later, nil
 	}

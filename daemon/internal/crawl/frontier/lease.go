@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -168,7 +169,10 @@ func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (b
 			return true, nil
 		}
 		news, err := f.opt.Filter.Check(ctx, []string{uri})
-		return err == nil && news[0], err
+		if err != nil {
+			return false, fmt.Errorf("filter: %w", err)
+		}
+		return news[0], nil
 	case err != nil:
 		return false, err
 	}
