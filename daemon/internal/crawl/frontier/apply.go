@@ -12,6 +12,7 @@ type row struct {
 	depth    int
 	state    int
 	attempts int
+	reason   string // of the last failed attempt
 }
 
 func (w *writer) key(uri string) Key {
@@ -27,7 +28,7 @@ func (w *writer) key(uri string) Key {
 
 func (w *writer) row(key Key) (*row, error) {
 	r := &row{}
-	ok, err := w.scan("SELECT id, uri, depth, state, attempts FROM uris WHERE key = ?", []any{key[:]}, &r.id, &r.uri, &r.depth, &r.state, &r.attempts)
+	ok, err := w.scan("SELECT id, uri, depth, state, attempts, reason FROM uris WHERE key = ?", []any{key[:]}, &r.id, &r.uri, &r.depth, &r.state, &r.attempts, &r.reason)
 	if !ok {
 		return nil, err
 	}
@@ -207,6 +208,9 @@ func (w *writer) page(c *change, o *Outcome) error {
 		counts.Queued--
 	case failed:
 		counts.Failed--
+		if counts.Reasons[at.reason]--; counts.Reasons[at.reason] <= 0 {
+			delete(counts.Reasons, at.reason)
+		}
 	}
 	hostID, err := w.hostID(host)
 	if err != nil {

@@ -282,6 +282,35 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// A URI that has failed for good and is stored after all, as the target of a redirect, is no longer among the failed ones.
+func TestFailedTargetOfARedirect(t *testing.T) {
+	t.Parallel()
+	f := open(t, t.TempDir(), Options{MaxPages: 10, MaxDepth: -1, Attempts: 1})
+	for i, r := range []Result{
+		{Page: &Page{File: "seed", Hash: []byte("seed")}, Links: []Link{link(site + "0"), link(site + "1"), link(site + "2")}},
+		{Failure: &Failure{Reason: "broken", Permanent: true}},
+		{Failure: &Failure{Reason: "broken", Permanent: true}},
+		{Page: &Page{File: "0", Hash: []byte("0")}, Redirects: []Target{{site + "0", "a.example"}}},
+	} {
+		l, err := f.Lease(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range r.Redirects {
+			if ok, err := f.Claim(t.Context(), l, to.URI, to.Host); err != nil || !ok {
+				t.Fatalf("claim %s: %v, %v", to.URI, ok, err)
+			}
+		}
+		if _, err := f.Settle(l, r); err != nil {
+			t.Fatal(err)
+		}
+		c := f.Counts()
+		if want := int64([]int{0, 1, 2, 1}[i]); c.Failed != want || c.Reasons["broken"] != want {
+			t.Errorf("after %d: %d have failed, by these reasons: %v", i, c.Failed, c.Reasons)
+		}
+	}
+}
+
 // set is a filter that has a set of URIs.
 type set struct {
 	mu    sync.Mutex
