@@ -31,7 +31,7 @@ type Options struct {
 	IdleTime       time.Duration  // how long they are kept; 0: 30 s
 	Silence        time.Duration  // after which a connection of HTTP/2 is asked whether it still works, and for which an answer is waited; 0: 10 s
 	Now            func() time.Time
-	Log            *slog.Logger // of proxies that fail; nil: nothing is logged
+	Log            *slog.Logger // of proxies that fail, and bodies for which there is no space; nil: nothing is logged
 }
 
 // Request is what is to be fetched, and what it may cost. Zero values mean the defaults.
@@ -164,6 +164,9 @@ func (f *Fetcher) Fetch(ctx context.Context, r Request) (*Response, error) {
 		f.judge(w.proxy, err)
 	}
 	if err != nil {
+		if err.Reason == Storage {
+			f.o.Log.Warn("body not kept", "err", err.Err)
+		}
 		return nil, err
 	}
 	return response, nil

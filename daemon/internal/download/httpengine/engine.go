@@ -32,6 +32,8 @@ const (
 	robotsIn = 30 * time.Second
 	// unreachableFor is the pause before a task is retried whose robots.txt was unreachable.
 	unreachableFor = robots.Unreachable
+	// noSpaceFor is the pause before a task is tried again for whose page there was no space here.
+	noSpaceFor = time.Minute
 )
 
 // Engine is a worker.Engine. It is safe for concurrent use.
@@ -62,6 +64,8 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string, again func(cont
 		return robots.Answer{Status: http.StatusNotFound}, nil
 	case errors.As(err, new(*worker.Failure)): // of the turn for a further request: the host must not be called now
 		return robots.Answer{}, &robots.Withheld{Err: err}
+	case wrong != nil && wrong.Reason == fetch.Storage: // says nothing about the host
+		return robots.Answer{}, &robots.Withheld{Err: FailureOf(err, 0)}
 	case err != nil:
 		return robots.Answer{}, err
 	}
@@ -71,7 +75,7 @@ func (e *Engine) fetchRobots(ctx context.Context, origin string, again func(cont
 
 // Download makes one attempt. Failures are a *worker.Failure.
 func (e *Engine) Download(ctx context.Context, w worker.Work) (worker.Page, error) {
-	r, err := e.fetch(ctx, w, Request{URI: w.Task.URI, Own: true, BodyLimit: w.Job.Setting.MaxBytes})
+	r, err := e.fetch(ctx, w, Request{URI: w.Task.URI, Own: true, BodyLimit: w.Job.Setting.MaxBytes}, true)
 	if err != nil {
 		return worker.Page{}, err
 	}
@@ -97,21 +101,21 @@ type Request struct {
 // Fetch sends a request of an attempt, as the job's setting says, if robots.txt allows it. The caller
 // has waited for its turn. The error is a *worker.Failure; an answer with any status is no error.
 func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
-	answer, err := e.fetch(ctx, w, r)
-	if f := (*worker.Failure)(nil); errors.As(err, &f) {
-		f.Early = false // the attempt may have sent a request before
-	}
-	return answer, err
+	return e.fetch(ctx, w, r, false)
 }
 
-// fetch is Fetch, but its error may be a failure with Early set: no request was sent.
-func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Response, error) {
+// fetch is Fetch. Where it is the first request of the attempt, its error may be a failure with Early set because no
+// request was sent.
+func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request, first bool) (*fetch.Response, error) {
 	s := w.Job.Setting
 	list, err := e.proxies(s.Proxies)
 	if err != nil {
 		return nil, &worker.Failure{Reason: err.Error(), Permanent: true}
 	}
 	if err := e.allowed(ctx, w, r.URI); err != nil {
+		if f := (*worker.Failure)(nil); errors.As(err, &f) {
+			f.Early = f.Early && first // the attempt may have sent a request before
+		}
 		return nil, err
 	}
 	header := http.Header{}
@@ -241,6 +245,9 @@ func FailureOf(err error, status int) *worker.Failure {
 		f.Permanent, f.After = wrong.Permanent, wrong.After
 		if status != 0 {
 			f.Host = download.HostOf(wrong.URI)
+		}
+		if wrong.Reason == fetch.Storage { // of this machine: it says nothing about the task
+			f.Early, f.After = true, noSpaceFor
 		}
 	}
 	f.Crowded = status == http.StatusTooManyRequests || status >= 500

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -292,6 +293,30 @@ func TestFailures(t *testing.T) {
 }
 
 // Cookies that a server sets come back in later attempts of the job, in place of the job's own.
+// A page, or a robots.txt, for which there is no space here costs no attempt, and says nothing about its host.
+func TestNoSpace(t *testing.T) {
+	var long atomic.Pointer[string] // the path of what does not fit into memory
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == *long.Load() {
+			_, _ = io.WriteString(w, strings.Repeat("# a page\n", 40_000))
+		}
+	})
+	fetcher := fetch.New(fetch.Options{Guard: guard.New(guard.Options{AllowPrivate: true}), SpillDir: filepath.Join(t.TempDir(), "gone")})
+	t.Cleanup(fetcher.Close)
+	r.engine = New(fetcher, "tester")
+	for _, path := range []string{"/robots.txt", "/page"} {
+		long.Store(&path)
+		if _, _, failure := r.download(t, r.URL+"/page"); failure == nil || !failure.Early || failure.After <= 0 || failure.Permanent || failure.Crowded || !strings.HasPrefix(failure.Reason, "storage: ") {
+			t.Errorf("%s: %+v", path, failure)
+		}
+	}
+	fits := "/other"
+	long.Store(&fits)
+	if _, _, failure := r.download(t, r.URL+"/page"); failure != nil {
+		t.Errorf("a page that fits: %+v", failure)
+	}
+}
+
 func TestCookiesAreKept(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/login" {

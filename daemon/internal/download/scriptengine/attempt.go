@@ -61,7 +61,7 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 	}
 	p, err := startProcess(a.e.o.Program, a.e.limits(), args)
 	if err != nil {
-		return worker.Page{}, worker.Failed("code", "its process cannot be started: %v", err)
+		return worker.Page{}, a.unstarted("its process", err)
 	}
 	defer p.end()
 	a.process = p
@@ -102,6 +102,18 @@ func (a *attempt) run(ctx context.Context) (worker.Page, error) {
 		return worker.Page{}, err
 	}
 	return a.result(end.Page)
+}
+
+// unstartedFor is the pause before code is run again for which no process could be started.
+const unstartedFor = time.Minute
+
+// unstarted is the failure of an attempt for which a process cannot be started: of this machine, which says nothing
+// about the task.
+func (a *attempt) unstarted(what string, err error) *worker.Failure {
+	a.e.o.Log.Warn("no process for job code", "job", a.w.Job.Name, "err", err)
+	f := worker.Failed("code", "%s cannot be started: %v", what, err)
+	f.Early, f.After = true, unstartedFor
+	return f
 }
 
 // enter waits for one of the engine's places. It does nothing if the attempt has one.

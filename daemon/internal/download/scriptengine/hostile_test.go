@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/script"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
 // Code that uses too much of anything is stopped, the reason is named, and the next attempt works.
@@ -145,6 +147,18 @@ func TestMessageThatIsTooLong(t *testing.T) {
 }
 
 // Without a jail no code is run.
+// A process that cannot be started, as on a machine without memory, costs no attempt.
+func TestNoProcess(t *testing.T) {
+	e := New(Options{Program: filepath.Join(t.TempDir(), "gone")})
+	_, err := e.Download(t.Context(), worker.Work{
+		Task: download.Task{URI: "http://localhost/"},
+		Job:  download.Job{Name: "j", Setting: download.Setting{Timeout: time.Minute}, Code: download.Code{Language: script.Language, File: "j.star", Text: "def download(task): pass\n"}},
+	})
+	if f := worker.FailureOf(err); f == nil || !f.Early || f.After <= 0 || f.Permanent {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestWithoutAJail(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.engine.Probe(t.Context()); err != nil {

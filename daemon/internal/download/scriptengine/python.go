@@ -15,7 +15,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/jail"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/wire"
-	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 )
 
 // checksAtOnce is how many scripts are compiled at once for waiting callers.
@@ -127,7 +126,7 @@ func (a *attempt) relayQuestion(q *wire.Ask) error {
 	if reader == nil {
 		var err error
 		if reader, err = startProcess(a.e.o.Program, a.e.limits(), child.Args(a.e.limits())); err != nil {
-			return worker.Failed("code", "the process that reads pages cannot be started: %v", err)
+			return a.unstarted("the process that reads pages", err)
 		}
 		a.reader.Store(reader)
 		if why := a.process.stopped(); why != "" {
