@@ -144,15 +144,16 @@ func (s *Step) submission(p page) (*Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if form.Method == "get" && form.hasPassword() {
-		return nil, fmt.Errorf("form %s sends its password as a part of a URI, where servers and proxies log it", form.label())
-	}
 	for _, f := range s.fields {
 		if err := form.Set(f.name, f.value); err != nil {
 			return nil, fmt.Errorf("fields.%s (line %d): %w", f.name, f.line, err)
 		}
 	}
-	return form.Submit(Sending{At: at, Base: parsed.Base, Charset: p.query, Encoding: s.Encoding, Submit: s.Submit, Extra: s.sending})
+	sent, err := form.Submit(Sending{At: at, Base: parsed.Base, Charset: p.query, Encoding: s.Encoding, Submit: s.Submit, Extra: s.sending})
+	if err == nil && sent.Method == http.MethodGet && form.hasPassword() { // the button may say so, whatever the form says
+		return nil, fmt.Errorf("form %s sends its password as a part of a URI, where servers and proxies log it", form.label())
+	}
+	return sent, err
 }
 
 // request sends a form as a browser does, with its origin: sites that guard against forged requests

@@ -147,12 +147,14 @@ func TestSecretsStay(t *testing.T) {
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 		case r.URL.Path == "/get":
 			_, _ = w.Write([]byte("<form><input type=password name=p></form>"))
+		case r.URL.Path == "/button":
+			_, _ = w.Write([]byte("<form method=post><input type=password name=p><button formmethod=get>x</button></form>"))
 		default:
 			_, _ = w.Write([]byte("<form method=post><input type=password name=p></form>"))
 		}
 	}))
 	defer own.Close()
-	for path, want := range map[string]string{"/": "what is sent to", "/get": "as a part of a URI"} {
+	for path, want := range map[string]string{"/": "what is sent to", "/get": "as a part of a URI", "/button": "as a part of a URI"} {
 		_, err := session(t).Run(t.Context(), file(t, own.URL, "page: BASE"+path+"\nfields: {p: topsecret}\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%s: %v, want %s", path, err, want)
