@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/configs/strict"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/proxies"
 )
 
 // The bounds of settings.
@@ -193,9 +193,8 @@ func (c *check) job(j download.Job) {
 		c.fault("setting.download_engine", "%q: want http, browser or script", s.Engine)
 	}
 	for i, proxy := range s.Proxies {
-		u, err := url.Parse(proxy)
-		if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
-			c.fault(fmt.Sprintf("setting.proxy[%d]", i), "want http://host:port, https://host:port or socks5://host:port, perhaps with user:password@ before the host")
+		if _, err := proxies.Parse(proxy); err != nil {
+			c.fault(fmt.Sprintf("setting.proxy[%d]", i), "want http://host:port, https://host:port, socks5://host:port or socks5h://host:port, perhaps with user:password@ before the host")
 		}
 	}
 	if !httpguts.ValidHeaderFieldValue(s.Cookie) {

@@ -16,13 +16,13 @@ name: news
 priority: 7
 filter: uri_download
 uris: uris.txt
-setting: {dispatch: 10, max_download_times: 5, timeout: 20s, prior: urgency, proxy: ["socks5://u:p@proxy:1080"], cookie: "a=b",
+setting: {dispatch: 10, max_download_times: 5, timeout: 20s, prior: urgency, proxy: ["socks5://u:p@proxy:1080", "socks5h://proxy"], cookie: "a=b",
   headers: {accept-language: en}, delay: 0s, concurrency: 4, robots: false, max_bytes: 1MiB, report_mails: [a@example.com]}
 `))
 	want := Default()
 	want.Name, want.Priority, want.Filter = "news", 7, "uri_download"
 	s := &want.Setting
-	s.Dispatch, s.MaxAttempts, s.Timeout, s.Lane, s.Proxies = 10, 5, 20*time.Second, "urgency", []string{"socks5://u:p@proxy:1080"}
+	s.Dispatch, s.MaxAttempts, s.Timeout, s.Lane, s.Proxies = 10, 5, 20*time.Second, "urgency", []string{"socks5://u:p@proxy:1080", "socks5h://proxy"}
 	s.Cookie, s.Headers, s.Delay, s.Concurrency, s.Robots, s.MaxBytes = "a=b", map[string]string{"Accept-Language": "en"}, 0, 4, false, 1<<20
 	s.ReportMails = []string{"a@example.com"}
 	if err != nil || !reflect.DeepEqual(j, want) || source.File != "uris.txt" {
@@ -81,6 +81,7 @@ func TestParseFaults(t *testing.T) {
 		"name: a\nsetting: {download_engine: browser, download_js: '" + strings.Repeat("x", 64<<10+1) + "'}":  "x.yaml:2: setting.download_js: has 65537 bytes",
 		"name: a\nsetting: {download_engine: lynx}":                                                           `"lynx": want http, browser or script`,
 		"name: a\nsetting: {download_js: 'x()'}":                                                              "x.yaml:2: setting.download_js: is for download_engine: browser",
+		"name: a\nsetting: {proxy: ['http://a/path']}":                                                        "setting.proxy[0]: want http://host:port",
 		"name: a\nsetting: {proxy: ['ftp://a']}":                                                              "setting.proxy[0]: want http://host:port",
 		"name: a\nsetting: {cookie: \"a\\r\\nb\"}":                                                            "x.yaml:2: setting.cookie: cannot stand in a header",
 		"name: a\nsetting: {headers: [a]}":                                                                    "x.yaml:2: setting.headers: want names and values",
