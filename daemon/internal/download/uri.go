@@ -25,6 +25,11 @@ func TaskOf(text string) (NewTask, error) {
 		return NewTask{}, fmt.Errorf("%q: is not UTF-8: percent-encode its bytes", shorten(text))
 	}
 	u, err := url.Parse(text)
+	if errors.As(err, new(url.EscapeError)) { // a % that stands for itself, as in /100%, is one to browsers, and to the fetch
+		if _, wrong := uri.Parse(text); wrong == nil {
+			return NewTask{URI: text, Shard: ShardOf(HostOf(text))}, nil
+		}
+	}
 	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {

@@ -11,6 +11,7 @@ func TestTaskOf(t *testing.T) {
 		"https://example.com/a?b=c#d":  "https://example.com/a?b=c#d",
 		"  http://[2001:db8::1]:8080/": "http://[2001:db8::1]:8080/",
 		"HTTP://EXAMPLE.com":           "HTTP://EXAMPLE.com",
+		"https://example.com/100%/%zz": "https://example.com/100%/%zz",
 	} {
 		if task, err := TaskOf(uri); err != nil || task.URI != want || task.Shard < 0 || task.Shard >= Shards {
 			t.Errorf("%q: %+v, %v", uri, task, err)
@@ -18,7 +19,7 @@ func TestTaskOf(t *testing.T) {
 	}
 	for uri, want := range map[string]string{
 		"": "want http://", "ftp://example.com/": "want http://", "http:///path": "and a host", "http://a b/": "invalid character",
-		"http://a/\xff": "percent-encode its bytes", "//example.com/": "want http://", "http://exa\x00mple/": "control character", "http://" + strings.Repeat("a", MaxURI): "8192 at most",
+		"http://a/\xff": "percent-encode its bytes", "//example.com/": "want http://", "http://exa\x00mple/": "control character", "http://exa%zzmple/": "invalid URL escape", "ftp://example.com/%": "invalid URL escape", "http://" + strings.Repeat("a", MaxURI): "8192 at most",
 	} {
 		if task, err := TaskOf(uri); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("%.40q: %+v, %v, want %q", uri, task, err, want)
