@@ -47,6 +47,7 @@ type Store interface {
 type Roles interface {
 	Hold(ctx context.Context, owner string, names []string, ttl time.Duration) ([]string, error)
 	LetGo(ctx context.Context, owner string, names []string) error
+	Holders(ctx context.Context, prefix string) (map[string]string, error)
 }
 
 // Options of a dispatcher. Store and Owner are required.

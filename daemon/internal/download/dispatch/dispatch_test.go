@@ -95,6 +95,38 @@ func once(t *testing.T, d *Dispatcher) Report {
 	return report
 }
 
+// Tasks that no live worker can do take no places of others; they are handed out when there is one that can.
+func TestTasksThatNobodyCanDo(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	hold := func(owner string, needs ...string) {
+		t.Helper()
+		names := []string{download.WorkerPrefix + owner}
+		for _, need := range needs {
+			names = append(names, download.HasName(need, owner))
+		}
+		if _, err := s.Hold(t.Context(), owner, names, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages, err := s.AddJob(t.Context(), download.Job{Name: "pages", Priority: 9, On: true,
+		Setting: download.Setting{Dispatch: 100, Lane: download.Normal, Engine: download.EngineBrowser, MaxAttempts: 3, Timeout: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addTasks(t, s, pages, 0, 50)
+	plain := addJob(t, s, "plain", download.Normal, 0, 100, 50)
+	d := New(Options{Store: s, Owner: "d", MaxReady: 20})
+	hold("w1", download.EngineHTTP, download.NeedLane(download.Normal))
+	if once(t, d); count(t, s, pages, download.Ready) != 0 || count(t, s, plain, download.Ready) != 20 {
+		t.Errorf("handed out %d that need a browser, and %d others; want none and 20", count(t, s, pages, download.Ready), count(t, s, plain, download.Ready))
+	}
+	hold("w2", download.EngineHTTP, download.EngineBrowser, download.NeedLane(download.Normal))
+	if once(t, d); count(t, s, pages, download.Ready) == 0 {
+		t.Error("none is handed out although there is a worker with a browser")
+	}
+}
+
 func TestOrderOfLanesAndPriorities(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
