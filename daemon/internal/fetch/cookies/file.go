@@ -22,15 +22,16 @@ import (
 // maxKept is how many cookies a File remembers; beyond it, it forgets those that expired, or that the jar has dropped.
 const maxKept = 10_000
 
-// maxFile is the length of the longest file that is read.
+// maxFile is the length of the longest file that is read. If the cookies need more, the oldest are not saved.
 const maxFile = 32 << 20
 
 // File is a jar whose cookies can be saved, including those that end with the session: the next
 // process is still logged in. It has the bounds of a Store. It is safe for concurrent use.
 type File struct {
-	path string
-	now  func() time.Time
-	jar  http.CookieJar
+	path  string
+	now   func() time.Time
+	jar   http.CookieJar
+	limit int // bytes of the file
 
 	mu   sync.Mutex
 	kept map[string]saved
@@ -56,7 +57,7 @@ type saved struct {
 func Open(path string) (*File, error) { return open(path, time.Now) }
 
 func open(path string, now func() time.Time) (*File, error) {
-	f := &File{path: path, now: now, jar: New(0).Jar(0), kept: map[string]saved{}}
+	f := &File{path: path, now: now, jar: New(0).Jar(0), limit: maxFile, kept: map[string]saved{}}
 	in, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return f, nil
@@ -160,13 +161,20 @@ func (f *File) Save() error {
 	defer f.mu.Unlock()
 	f.forget()
 	all := slices.SortedFunc(maps.Values(f.kept), func(a, b saved) int { return a.order - b.order })
-	var text bytes.Buffer
-	for _, s := range all {
-		if err := json.NewEncoder(&text).Encode(s); err != nil {
+	var lines [][]byte
+	left := f.limit
+	for _, s := range slices.Backward(all) {
+		line, err := json.Marshal(s)
+		if err != nil {
 			return err
 		}
+		if left -= len(line) + 1; left < 0 {
+			break
+		}
+		lines = append(lines, append(line, '\n'))
 	}
+	slices.Reverse(lines)
 	return disk.FS{}.WriteFile("cookies", f.path, func(out *disk.File) error {
-		return out.WriteAt("cookies", text.Bytes(), 0)
+		return out.WriteAt("cookies", bytes.Join(lines, nil), 0)
 	})
 }

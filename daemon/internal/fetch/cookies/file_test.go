@@ -2,6 +2,7 @@ package cookies
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -99,5 +100,33 @@ func TestFileFaults(t *testing.T) {
 	}
 	if err := f.Save(); err == nil {
 		t.Error("saved into a folder that does not exist")
+	}
+}
+
+// A file of cookies can always be read again: if there are too many, the oldest are not in it.
+func TestFileIsNotTooLong(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cookies")
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.limit = 10_000
+	for i := range 200 {
+		f.SetCookies(at(t, fmt.Sprintf("https://h%d.example/", i)), []*http.Cookie{{Name: "name", Value: "value"}})
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 10_000 || info.Size() < 9000 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if f, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{"h0": 0, "h199": 1} {
+		if got := len(f.Cookies(at(t, "https://"+host+".example/"))); got != want {
+			t.Errorf("%s: %d cookies, want %d", host, got, want)
+		}
 	}
 }
