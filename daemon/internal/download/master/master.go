@@ -3,6 +3,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"log/slog"
@@ -194,7 +195,7 @@ func (m *Master) admit(scope, path string, do action) http.HandlerFunc {
 			m.requests.WithLabelValues(path, "599").Inc()
 			panic(http.ErrAbortHandler) // the client must not take the partial answer for the whole
 		}
-		m.requests.WithLabelValues(path, strconv.Itoa(rec.status)).Inc()
+		m.requests.WithLabelValues(path, strconv.Itoa(cmp.Or(rec.status, http.StatusOK))).Inc() // an empty list writes nothing
 	}
 }
 

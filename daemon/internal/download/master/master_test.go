@@ -278,6 +278,15 @@ func TestTokens(t *testing.T) {
 	r.want(200, "/api/v1/jobs", "GET", "/", "")
 }
 
+// A call whose answer is empty is counted with its status, too.
+func TestEmptyAnswersAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.want(201, "", "POST", "/api/v1/jobs", "name: empty")
+	r.want(200, "", "GET", "/api/v1/jobs/empty/tasks", "")
+	r.want(200, `uridownloader_requests_total{code="200",path="/api/v1/jobs/{name}/tasks"} 1`, "GET", "/metrics", "")
+}
+
 // One token's lists that do not end leave room for calls of other tokens.
 func TestOneTokenLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
