@@ -120,6 +120,32 @@ func TestRobotsOfRedirectWaits(t *testing.T) {
 	}
 }
 
+// A robots.txt that redirects, as to https or to www., is two requests.
+func TestRobotsThatRedirectsWaits(t *testing.T) {
+	t.Parallel()
+	const delay = time.Second
+	var mu sync.Mutex
+	var times []time.Time
+	port := sites(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		times = append(times, time.Now())
+		mu.Unlock()
+		if r.URL.Path == "/robots.txt" {
+			http.Redirect(w, r, "/rules", http.StatusMovedPermanently)
+		}
+	})
+	s := setting("http://127.0.0.1:"+port+"/", 1, 1)
+	s.Delay = delay
+	if p := run(t, t.TempDir(), s); p.Stored != 1 || len(times) != 3 {
+		t.Fatalf("%d requests, %+v", len(times), p)
+	}
+	for i := range times[1:] { // a request may come late to its turn, so that the next one comes sooner after it
+		if gap := times[i+1].Sub(times[i]); gap < delay/2 {
+			t.Errorf("request %d came %s after the one before, want %s", i+1, gap, delay)
+		}
+	}
+}
+
 // A pause that is asked for behind a redirect is one of the host that asks.
 func TestRetryAfterOfRedirect(t *testing.T) {
 	t.Parallel()

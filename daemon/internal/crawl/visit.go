@@ -302,7 +302,7 @@ func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, 
 	}
 	r, err := c.fetcher.Fetch(ctx, fetch.Request{
 		URI: at.String(), Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects,
-		Again:  c.turn,
+		Before: c.turn, Again: c.turn,
 		Passed: c.archivePassed(),
 	})
 	var wrong *fetch.Error

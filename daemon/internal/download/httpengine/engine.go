@@ -56,8 +56,8 @@ func New(fetcher *fetch.Fetcher, agent string) *Engine {
 }
 
 // fetchRobots fetches a robots.txt, without the proxies of a job, because all jobs share the answer.
-func (e *Engine) fetchRobots(ctx context.Context, origin string, again func(context.Context, string) error) (robots.Answer, error) {
-	r, err := e.fetcher.Fetch(ctx, fetch.Request{URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects, Again: again})
+func (e *Engine) fetchRobots(ctx context.Context, origin string, turn func(context.Context, string) error) (robots.Answer, error) {
+	r, err := e.fetcher.Fetch(ctx, fetch.Request{URI: origin + "/robots.txt", Whole: robotsIn, BodyLimit: robots.MaxBytes, Truncate: true, RedirectLimit: robots.MaxRedirects, Before: turn, Again: turn})
 	var wrong *fetch.Error
 	switch {
 	case errors.As(err, &wrong) && slices.Contains([]fetch.Reason{fetch.TooManyRedirects, fetch.RedirectLoop, fetch.BadRedirect}, wrong.Reason):

@@ -221,6 +221,18 @@ func TestRobotsOfRedirect(t *testing.T) {
 	}
 }
 
+// A robots.txt that redirects is two requests: the second one waits for its turn.
+func TestRobotsThatRedirectsHasATurn(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/robots.txt" {
+			http.Redirect(w, q, "/rules", http.StatusMovedPermanently)
+		}
+	})
+	if _, _, failure := r.download(t, r.URL+"/page"); failure != nil || r.turns != 2 {
+		t.Errorf("%d turns besides the first, want one for the redirect and one for the page; %+v", r.turns, failure)
+	}
+}
+
 // The server closes the connection on which robots.txt was requested, and has asked for a long pause. The request is
 // not repeated, the task is given back until the pause ends, and nothing is remembered against the host.
 func TestRobotsWithoutATurn(t *testing.T) {
