@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
@@ -120,13 +120,6 @@ func putDecimal(dst []byte, n uint64) {
 
 // short formats a rate for people, as in 0.0000726.
 func short(rate float64) string {
-	if rate == 0 {
-		return "0"
-	}
-	digits := 2
-	for r := rate; r < 1; r *= 10 {
-		digits++
-	}
-	text := fmt.Sprintf("%.*f", digits, rate)
-	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	digits, _ := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 3, 64), 64) // it is a number
+	return strconv.FormatFloat(digits, 'f', -1, 64)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"sync"
 	"time"
@@ -50,13 +51,9 @@ func (it *items) fill() {
 
 // putHex writes 16 hex digits of a scrambled n: neighbours share no prefix.
 func putHex(dst []byte, n uint64) {
-	n *= 0x9e3779b97f4a7c15
 	var raw [8]byte
-	binary.BigEndian.PutUint64(raw[:], n)
-	const digits = "0123456789abcdef"
-	for i, b := range raw {
-		dst[2*i], dst[2*i+1] = digits[b>>4], digits[b&15]
-	}
+	binary.BigEndian.PutUint64(raw[:], n*0x9e3779b97f4a7c15)
+	hex.Encode(dst, raw[:])
 }
 
 // inProcess measures a test-and-set of a 66-byte URL, hashing included, half of the

@@ -160,12 +160,8 @@ func (c *respClient) put(dst []byte, n uint64) {
 		putHex(dst, n)
 		return
 	}
-	n = n * 0x9e3779b97f4a7c15 >> 32 // the place of a bit, below 100 million
-	for i := len(dst) - 1; i >= 0; i-- {
-		dst[i] = '0' + byte(n%10)
-		n /= 10
-	}
-	if dst[0] == '0' { // a number of Redis begins with none
+	putDecimal(dst, n*0x9e3779b97f4a7c15>>32) // the place of a bit, below 100 million
+	if dst[0] == '0' {                        // a number of Redis begins with none
 		dst[0] = '1'
 	}
 }

@@ -58,19 +58,10 @@ func (o Options) crawlOnce(binary, seed string, threads int) (m measured, err er
 	if err != nil {
 		return m, err
 	}
-	if n := lines(index); n != o.Pages {
+	if n := bytes.Count(index, []byte{'\n'}); n != o.Pages {
 		return m, fmt.Errorf("%d pages are in the index, want %d", n, o.Pages)
 	}
 	n := float64(o.Pages)
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return measured{n / spent.Seconds(), cpu.Seconds() * 1000 / n, most}, nil
-}
-
-func lines(text []byte) (n int) {
-	for _, c := range text {
-		if c == '\n' {
-			n++
-		}
-	}
-	return n
 }

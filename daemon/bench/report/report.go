@@ -6,11 +6,13 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
 // Table is a list of rows of cells. The first row is the heading.
@@ -44,14 +46,8 @@ func (t Table) write(w io.Writer, padded bool) {
 	}
 }
 
-// Whole formats a number of 0 or more without a fraction, with commas between thousands.
-func Whole(n float64) string {
-	text := strconv.FormatFloat(n, 'f', 0, 64)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+// Whole formats a number without a fraction, with commas between thousands.
+func Whole(n float64) string { return human.Count(int64(math.Round(n))) }
 
 // Median returns the median of all, which must have at least one value.
 func Median[T int | float64 | time.Duration](all []T) T {

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +34,7 @@ func main() {
 }
 
 func run(list, dir string, concurrency int, follow bool) error {
-	uris, err := lines(list)
+	text, err := os.ReadFile(list)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(list, dir string, concurrency int, follow bool) error {
 		})
 	}
 	start := time.Now()
-	for _, uri := range uris {
+	for uri := range strings.FieldsSeq(string(text)) {
 		if err := c.Visit(uri); err != nil {
 			return fmt.Errorf("%s: %w", uri, err)
 		}
@@ -74,18 +74,4 @@ func run(list, dir string, concurrency int, follow bool) error {
 		return failed
 	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{"seconds": spent.Seconds(), "pages": pages.Load()})
-}
-
-func lines(path string) (all []string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	for s := bufio.NewScanner(f); ; {
-		if !s.Scan() {
-			return all, s.Err()
-		}
-		all = append(all, s.Text())
-	}
 }
