@@ -2,8 +2,10 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 )
 
@@ -21,19 +23,17 @@ func newHTTPCharts(servers []contender) *httpCharts {
 }
 
 // add adds the rounds of all servers with conns connections, and redraws both charts.
-func (c *httpCharts) add(conns int, rounds [][]measured) {
+func (c *httpCharts) add(conns int, rounds []runs) {
 	for i, all := range rounds {
 		// Side by side, so that the bars can be told apart.
 		x := float64(conns) * math.Pow(1.05, float64(i)-float64(len(rounds)-1)/2)
 		of := func(value func(round int) float64) plot.Point {
-			p := plot.Point{X: x, Low: math.Inf(1)}
-			var values []measured
+			p := plot.Point{X: x}
+			var values []float64
 			for round := range all {
-				v := value(round)
-				p.Low, p.High = min(p.Low, v), max(p.High, v)
-				values = append(values, measured{rate: v})
+				values = append(values, value(round))
 			}
-			p.Y = median(values, func(m measured) float64 { return m.rate })
+			p.Low, p.High, p.Y = slices.Min(values), slices.Max(values), report.Median(values)
 			return p
 		}
 		c.shares[i] = append(c.shares[i], of(func(r int) float64 { return 100 * all[r].rate / rounds[0][r].rate }))

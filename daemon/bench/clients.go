@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	sdk "github.com/cr-clawer/urifilter/client"
@@ -20,31 +20,28 @@ func overClients(s settings) error {
 		if err != nil {
 			return err
 		}
-		for _, conns := range []int{1, 4, 16} {
-			var raw, own []float64
-			for range s.runs {
-				if err := daemon.emptyFilter(10_000_000); err != nil {
-					return err
+		var raw measured // of the same round
+		sample := "GoClient/durability=" + durability
+		turns := []turn{
+			{sample + "/lean", func(conns int) (m measured, err error) {
+				if err = daemon.emptyFilter(10_000_000); err == nil {
+					m, err = drive(daemon.addr, conns, batch/2, s.duration)
 				}
-				m, err := drive(daemon.addr, conns, batch/2, s.duration)
-				if err != nil {
-					return err
+				raw = m
+				return m, err
+			}},
+			{sample, func(conns int) (m measured, err error) {
+				if err = daemon.emptyFilter(10_000_000); err == nil {
+					m, err = driveClient(daemon.addr, conns, raw.items/batch/conns, s.duration)
 				}
-				if err := daemon.emptyFilter(10_000_000); err != nil {
-					return err
-				}
-				rate, err := driveClient(daemon.addr, conns, int(m.rate*s.duration.Seconds())/batch/conns)
-				if err != nil {
-					return fmt.Errorf("%s, %d connections: %w", durability, conns, err)
-				}
-				raw, own = append(raw, m.rate), append(own, rate)
-				name := fmt.Sprintf("GoClient/durability=%s/connections=%d", durability, conns)
-				s.out.Run(name, report.PerSecond("items", rate))
-				s.out.Run(name+"/lean", report.PerSecond("items", m.rate))
-			}
-			t.Row(durability, fmt.Sprint(conns), report.Million(report.Median(own)), fmt.Sprintf("%.0f %% of %s", report.Median(own)/report.Median(raw)*100, report.Million(report.Median(raw))))
+				return m, err
+			}},
 		}
-		if err := daemon.stop(); err != nil {
+		err = s.inTurn(turns, func(conns int, all []runs) {
+			raw, own := all[0].rate(), all[1].rate()
+			t.Row(durability, fmt.Sprint(conns), report.Million(own), fmt.Sprintf("%.0f %% of %s", own/raw*100, report.Million(raw)))
+		})
+		if err := errors.Join(err, daemon.stop()); err != nil {
 			return err
 		}
 	}
@@ -52,46 +49,40 @@ func overClients(s settings) error {
 	return nil
 }
 
-// driveClient sends that many batches from each of that many goroutines, and returns the
-// items a second. The items are made before the clock starts.
-func driveClient(addr string, goroutines, batches int) (float64, error) {
+// sdkSender is the client package, with batches that are made before the clock starts.
+type sdkSender struct {
+	*sdk.Client
+	batches [][]string // what is left of them
+}
+
+func (c *sdkSender) send() error {
+	if len(c.batches) == 0 {
+		return errors.New("it is quicker than the lean client by far: too few batches were made")
+	}
+	fresh, err := c.Filter(context.Background(), "uri", c.batches[0])
+	if err == nil && len(fresh) > batch/2 {
+		err = fmt.Errorf("%d new of %d", len(fresh), batch/2)
+	}
+	c.batches = c.batches[1:]
+	return err
+}
+
+func (c *sdkSender) Close() error {
+	c.Client.Close()
+	return nil
+}
+
+// driveClient sends batches from that many goroutines with one client. batches is how many the lean client has sent
+// from each in that time.
+func driveClient(addr string, goroutines, batches int, duration time.Duration) (measured, error) {
 	c, err := sdk.New(addr)
 	if err != nil {
-		return 0, err
+		return measured{}, err
 	}
-	defer c.Close()
-	lists := make([][][]string, goroutines)
-	for g := range lists {
-		lists[g] = makeBatches(uint64(g)<<40|uint64(time.Now().UnixNano())<<8, batches)
-		if _, err := c.Filter(context.Background(), "uri", lists[g][0]); err != nil { // warms up
-			return 0, err
-		}
+	made := func(_ string, from uint64, _ int) (*sdkSender, error) {
+		return &sdkSender{c, makeBatches(from, batches+batches/4)}, nil
 	}
-	errs := make(chan error, goroutines)
-	var wg sync.WaitGroup
-	start := time.Now()
-	for _, list := range lists {
-		wg.Go(func() {
-			for _, items := range list[1:] {
-				fresh, err := c.Filter(context.Background(), "uri", items)
-				if err == nil && len(fresh) > batch/2 {
-					err = fmt.Errorf("%d new of %d", len(fresh), batch/2)
-				}
-				if err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	spent := time.Since(start)
-	select {
-	case err := <-errs:
-		return 0, err
-	default:
-	}
-	return float64(goroutines*batches*batch) / spent.Seconds(), nil
+	return driveBy(made, addr, goroutines, batch/2, duration)
 }
 
 // makeBatches makes one batch more than batches, in one piece of memory. Each has as many

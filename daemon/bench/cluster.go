@@ -31,13 +31,17 @@ func overCluster(s settings) error {
 			return err
 		}
 		for _, mirror := range mirrors {
-			rows, err := cluster.rates(s, capacity, mirror.share, mirror.bytes)
+			samples := fmt.Sprintf("Cluster/masters=%d/mirror=%s", masters, strings.TrimSuffix(mirror.share, " %"))
+			err := duplicates(s, cluster.addrs, mirror.bytes, samples, capacity, func(share int, rates []float64) {
+				row := []string{fmt.Sprint(masters), mirror.share, fmt.Sprintf("%d %%", share)}
+				for _, rate := range rates {
+					row = append(row, report.Million(rate))
+				}
+				t.Row(row...)
+			})
 			if err != nil {
 				cluster.stop()
-				return fmt.Errorf("%d masters: %w", masters, err)
-			}
-			for _, row := range rows {
-				t = append(t, append([]string{fmt.Sprint(masters), mirror.share}, row...))
+				return err
 			}
 		}
 		cluster.stop()
@@ -109,34 +113,4 @@ func (c *cluster) stop() {
 		_ = node.Wait()
 		_ = os.RemoveAll(c.dirs[i])
 	}
-}
-
-// rates measures how many items a second a daemon filters on the cluster, with a mirror of a
-// share of the filter. It returns a row for each share of duplicates.
-func (c *cluster) rates(s settings, capacity int, of, mirror string) (rows [][]string, err error) {
-	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+strings.Join(c.addrs, ","), "URIFILTER_REDIS_MIRROR_BYTES="+mirror)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, srv.stop()) }()
-	for _, share := range []int{50, 90} {
-		row := []string{fmt.Sprintf("%d %%", share)}
-		for _, conns := range []int{1, 4, 16} {
-			var rates []float64
-			for range s.runs {
-				if err := srv.emptyFilter(capacity); err != nil {
-					return nil, err
-				}
-				m, err := drive(srv.addr, conns, batch*(100-share)/100, s.duration)
-				if err != nil {
-					return nil, err
-				}
-				rates = append(rates, m.rate)
-				s.out.Run(fmt.Sprintf("Cluster/masters=%d/mirror=%s/duplicates=%d/connections=%d", len(c.nodes), strings.TrimSuffix(of, " %"), share, conns), m.values()...)
-			}
-			row = append(row, report.Million(report.Median(rates)))
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
 }

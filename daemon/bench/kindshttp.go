@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
-	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
@@ -54,8 +53,8 @@ func kindsOverRedis(s settings) error {
 	return srv.stop()
 }
 
-// besideBloom drives the kinds in turn, so that other work of the machine affects all of them.
-// The first is bloom. For those that can reserve items, a second round reserves and commits them.
+// besideBloom drives the kinds in turn. The first is bloom. For those that can reserve items, a second
+// round reserves and commits them.
 func besideBloom(s settings, t *report.Table, srv *server, where string, kinds []sample) error {
 	for _, k := range kinds {
 		if k.reserve {
@@ -63,38 +62,22 @@ func besideBloom(s settings, t *report.Table, srv *server, where string, kinds [
 			kinds = append(slices.Clip(kinds), k)
 		}
 	}
-	for _, conns := range []int{1, 4, 16} {
-		all := make([][]measured, len(kinds))
-		for range s.runs {
-			for i, k := range kinds {
-				if err := srv.remake(k.body()); err != nil {
-					return err
-				}
-				by := dial
-				if k.committed {
-					by = dialReserving
-				}
-				m, err := driveBy(by, srv.addr, conns, batch/2, s.duration)
-				if err != nil {
-					return fmt.Errorf("%s, %s, %d connections: %w", k.name(), where, conns, err)
-				}
-				all[i] = append(all[i], m)
-				s.out.Run(fmt.Sprintf("KindHTTP/kind=%s/where=%s/connections=%d", k.name(), where, conns), m.values()...)
-			}
+	var turns []turn
+	for _, k := range kinds {
+		by := dial
+		if k.committed {
+			by = dialReserving
 		}
-		var bloomRate float64
-		for i, k := range kinds {
-			var rates []float64
-			var p50s, p99s []time.Duration
-			for _, m := range all[i] {
-				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
+		turns = append(turns, turn{fmt.Sprintf("KindHTTP/kind=%s/where=%s", k.name(), where), func(conns int) (measured, error) {
+			if err := srv.remake(k.body()); err != nil {
+				return measured{}, err
 			}
-			rate := report.Median(rates)
-			if i == 0 {
-				bloomRate = rate
-			}
-			t.Row(k.name(), cmp.Or(k.store, where), fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.0f %%", rate/bloomRate*100), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
-		}
+			return driveBy(by, srv.addr, conns, batch/2, s.duration)
+		}})
 	}
-	return nil
+	return s.inTurn(turns, func(conns int, all []runs) {
+		for i, k := range kinds {
+			t.Row(k.name(), cmp.Or(k.store, where), fmt.Sprint(conns), report.Million(all[i].rate()), fmt.Sprintf("%.0f %%", all[i].rate()/all[0].rate()*100), all[i].p50(), all[i].p99())
+		}
+	})
 }

@@ -1,20 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
+	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/simhash"
+	"github.com/cr-clawer/urifilter/daemon/internal/lab/load/lean"
 )
 
 // texts measures the kind that is asked about texts: fingerprints, look-ups, and over HTTP.
@@ -145,63 +144,66 @@ func lookUps(s settings) error {
 
 // nearOverHTTP drives a filter of texts and a bloom filter in turn.
 func nearOverHTTP(s settings) error {
-	const perCall, size = 100, 2000
 	t := report.Table{{"durability", "connections", "bloom", "documents/s", "of text a second", "p50", "p99"}}
 	for _, durability := range []string{"none", "always"} {
 		srv, err := startServer(s, durability)
 		if err != nil {
 			return err
 		}
-		for _, conns := range []int{1, 4, 16} {
-			var rates, blooms []float64
-			var p50s, p99s []time.Duration
-			for range s.runs {
-				if err := srv.emptyFilter(10_000_000); err != nil {
-					return err
+		sample := "Near/durability=" + durability
+		turns := []turn{
+			{sample + "/bloom", func(conns int) (m measured, err error) {
+				if err = srv.emptyFilter(10_000_000); err == nil {
+					m, err = drive(srv.addr, conns, batch/2, s.duration)
 				}
-				m, err := drive(srv.addr, conns, batch/2, s.duration)
-				if err != nil {
-					return err
+				return m, err
+			}},
+			{sample, func(conns int) (m measured, err error) {
+				if err = srv.remake(`{"id":1,"kind":"simhash"}`); err == nil {
+					m, err = driveBy(dialTexts(int(500*s.duration.Seconds())/conns), srv.addr, conns, 0, s.duration)
 				}
-				blooms = append(blooms, m.rate)
-				if err := srv.remake(`{"id":1,"kind":"simhash"}`); err != nil {
-					return err
-				}
-				if m, err = driveTexts(srv.addr, conns, perCall, size, s.duration); err != nil {
-					return fmt.Errorf("%s, %d connections: %w", durability, conns, err)
-				}
-				rates, p50s, p99s = append(rates, m.rate), append(p50s, m.p50), append(p99s, m.p99)
-				s.out.Run(fmt.Sprintf("Near/durability=%s/connections=%d", durability, conns), report.PerSecond("documents", m.rate), report.Took("p50", m.p50), report.Took("p99", m.p99))
-			}
-			rate := report.Median(rates)
-			t.Row(durability, fmt.Sprint(conns), report.Million(report.Median(blooms))+" items/s", fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f MB", rate*size/1e6), report.Milliseconds(report.Median(p50s)), report.Milliseconds(report.Median(p99s)))
+				m.rate, m.items = m.rate*perCall/batch, m.items*perCall/batch
+				return m, err
+			}},
 		}
-		if err := srv.stop(); err != nil {
+		err = s.inTurn(turns, func(conns int, all []runs) {
+			rate := all[1].rate()
+			t.Row(durability, fmt.Sprint(conns), report.Million(all[0].rate())+" items/s", fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f MB", rate*textBytes/1e6), all[1].p50(), all[1].p99())
+		})
+		if err := errors.Join(err, srv.stop()); err != nil {
 			return err
 		}
 	}
-	s.out.Table("near", fmt.Sprintf("Over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, size), t)
+	s.out.Table("near", fmt.Sprintf("Over HTTP: calls of %d texts of %d bytes, half of them edits of those before; bloom: batches of 1,000 in the same run", perCall, textBytes), t)
 	return nil
 }
 
-// driveTexts sends documents over conns connections until the time is over. The bodies are
-// made beforehand, more than can be sent.
-func driveTexts(addr string, conns, perCall, size int, duration time.Duration) (measured, error) {
-	bodies := max(20, int(500*duration.Seconds())/conns) // of a connection; each is sent once
+// A call of nearOverHTTP: so many documents, with texts of that size.
+const perCall, textBytes = 100, 2000
+
+// textSender sends documents.
+type textSender struct {
+	client
+	calls [][]byte // what is left of them
+}
+
+// dialTexts returns a function that makes a sender with so many calls at most, which are made beforehand.
+func dialTexts(calls int) func(addr string, from uint64, _ int) (*textSender, error) {
 	type document struct {
 		ID   string `json:"id"`
 		Text string `json:"text"`
 	}
-	var mu sync.Mutex
-	var all []time.Duration
-	var failed error
-	send := func(c int, ready func(), start <-chan struct{}) error {
-		rnd := rand.New(rand.NewPCG(uint64(c), uint64(time.Now().UnixNano())))
-		var sent [][]byte
-		for range bodies {
+	return func(addr string, from uint64, _ int) (*textSender, error) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		c := &textSender{client: client{conn: lean.New(conn)}}
+		rnd := rand.New(rand.NewPCG(from, 0))
+		for range max(20, calls) {
 			var docs []document
 			for i := range perCall {
-				text := page(rnd, size)
+				text := page(rnd, textBytes)
 				if i%2 == 1 {
 					text = docs[i-1].Text + " edited"
 				}
@@ -209,55 +211,19 @@ func driveTexts(addr string, conns, perCall, size int, duration time.Duration) (
 			}
 			text, err := json.Marshal(map[string]any{"filter_typeid": 1, "documents": docs})
 			if err != nil {
-				return err
+				return nil, err
 			}
-			sent = append(sent, text)
+			c.calls = append(c.calls, post(addr, "near", string(text)))
 		}
-		client := &http.Client{Transport: &http.Transport{}}
-		defer client.CloseIdleConnections()
-		ready()
-		<-start
-		var times []time.Duration
-		for began, n := time.Now(), 0; n < bodies && time.Since(began) < duration; n++ {
-			before := time.Now()
-			resp, err := client.Post("http://"+addr+"/api/v1/near", "application/json", bytes.NewReader(sent[n]))
-			if err != nil {
-				return err
-			}
-			text, err := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			if err != nil || resp.StatusCode != http.StatusOK {
-				return fmt.Errorf("%s, %w: %.200s", resp.Status, err, text)
-			}
-			times = append(times, time.Since(before))
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, times...)
-		return nil
+		return c, nil
 	}
-	start := make(chan struct{})
-	var work, ready sync.WaitGroup
-	for c := range conns {
-		ready.Add(1)
-		once := sync.OnceFunc(ready.Done)
-		work.Go(func() {
-			err := send(c, once, start)
-			once()
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = err
-			}
-		})
+}
+
+func (c *textSender) send() error {
+	if len(c.calls) == 0 {
+		return errors.New("too few texts were made")
 	}
-	ready.Wait()
-	close(start)
-	began := time.Now()
-	work.Wait()
-	if failed != nil {
-		return measured{}, failed
-	}
-	slices.Sort(all)
-	return measured{rate: float64(len(all)*perCall) / time.Since(began).Seconds(), p50: report.Quantile(all, 0.5), p99: report.Quantile(all, 0.99)}, nil
+	err := c.exchange(c.calls[0])
+	c.calls = c.calls[1:]
+	return err
 }

@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
@@ -28,7 +31,7 @@ func overRedis(s settings) error {
 	defer redis.Process.Kill()
 	addr := redis.Args[len(redis.Args)-1]
 	t := report.Table{{"what", "connections", "items/s", "of one BITFIELD an item"}}
-	raw := map[string]float64{}
+	var limit float64 // the first rate
 	for _, c := range []struct {
 		name   string
 		render func(dst []byte, item uint64) []byte
@@ -46,38 +49,43 @@ func overRedis(s settings) error {
 			rates = append(rates, rate)
 			s.out.Run(fmt.Sprintf("RedisAlone/replies=%d", c.reply), report.PerSecond("items", rate))
 		}
-		raw[c.name] = report.Median(rates)
+		rate := report.Median(rates)
+		limit = cmp.Or(limit, rate)
+		t.Row(c.name, "1", report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 	}
-	limit := raw["Redis alone: one BITFIELD of 8 bits an item, pipelined"]
-	for name, rate := range raw {
-		t.Row(name, "1", report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
-	}
-	for _, share := range []int{50, 90} {
-		for _, conns := range []int{1, 4, 16} {
-			var rates []float64
-			for range s.runs {
-				srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+addr)
-				if err != nil {
-					return err
-				}
-				if err := srv.emptyFilter(10_000_000); err != nil {
-					return err
-				}
-				m, err := drive(srv.addr, conns, batch*(100-share)/100, s.duration)
-				if err != nil {
-					return err
-				}
-				rates = append(rates, m.rate)
-				s.out.Run(fmt.Sprintf("Redis/duplicates=%d/connections=%d", share, conns), m.values()...)
-				if err := srv.stop(); err != nil {
-					return err
-				}
-			}
-			rate := report.Median(rates)
-			t.Row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(conns), report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
+	err = duplicates(s, []string{addr}, "0", "Redis", 10_000_000, func(share int, rates []float64) {
+		for i, rate := range rates {
+			t.Row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(connections[i]), report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 		}
+	})
+	if err != nil {
+		return err
 	}
 	s.out.Table("redis", "Client, daemon and Redis on this machine, batches of 1,000", t)
+	return nil
+}
+
+// duplicates measures how many items a second a daemon filters on Redis, with 50 % and 90 % duplicates and
+// a mirror of at most so many bytes. It names the samples, and calls each with the medians, by connections.
+func duplicates(s settings, redis []string, mirror, samples string, capacity int, each func(share int, rates []float64)) (err error) {
+	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+strings.Join(redis, ","), "URIFILTER_REDIS_MIRROR_BYTES="+mirror)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, srv.stop()) }()
+	for _, share := range []int{50, 90} {
+		one := turn{fmt.Sprintf("%s/duplicates=%d", samples, share), func(conns int) (measured, error) {
+			if err := srv.emptyFilter(capacity); err != nil {
+				return measured{}, err
+			}
+			return drive(srv.addr, conns, batch*(100-share)/100, s.duration)
+		}}
+		var rates []float64
+		if err := s.inTurn([]turn{one}, func(_ int, all []runs) { rates = append(rates, all[0].rate()) }); err != nil {
+			return err
+		}
+		each(share, rates)
+	}
 	return nil
 }
 

@@ -18,7 +18,7 @@ const pipeline = 100
 
 // overRESP measures the port for Redis clients, without fsync: lists of 1,000 items beside the same
 // by HTTP, and commands of one item, in pipelines, beside a SETBIT of Redis, which does nothing but
-// set a bit. All take turns within each round.
+// set a bit.
 func overRESP(s settings) error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		fmt.Println("\nresp: redis-server is not installed (Debian: redis-server); left out")
@@ -44,41 +44,40 @@ func overRESP(s settings) error {
 	groups := [][]struct {
 		name string
 		spec string // of the filter; "": none
-		dial func(from uint64, fresh int) (sender, error)
+		addr string
+		dial func(addr string, from uint64, fresh int) (sender, error)
 	}{
 		{
-			{"JSON over HTTP, batches of 1,000", bloom, func(from uint64, fresh int) (sender, error) { return dial(srv.addr, from, fresh) }},
-			{"BF.MADD of 1,000 items, kind bloom", bloom, dialing(port, madd())},
-			{"BF.MADD of 1,000 items, kind scaling, as BF.RESERVE makes it", scaling, dialing(port, madd())},
+			{"JSON over HTTP, batches of 1,000", bloom, srv.addr, func(addr string, from uint64, fresh int) (sender, error) { return dial(addr, from, fresh) }},
+			{"BF.MADD of 1,000 items, kind bloom", bloom, port, dialing(madd())},
+			{"BF.MADD of 1,000 items, kind scaling, as BF.RESERVE makes it", scaling, port, dialing(madd())},
 		},
 		{
-			{"redis-server: SETBIT, pipelines of 100", "", dialing(alone, singles("SETBIT", "raw", "10000000", "1"))},
-			{"BF.ADD, pipelines of 100, kind bloom", bloom, dialing(port, singles("BF.ADD", "uri", urlPattern))},
-			{"BF.ADD, pipelines of 100, kind scaling", scaling, dialing(port, singles("BF.ADD", "uri", urlPattern))},
+			{"redis-server: SETBIT, pipelines of 100", "", alone, dialing(singles("SETBIT", "raw", "10000000", "1"))},
+			{"BF.ADD, pipelines of 100, kind bloom", bloom, port, dialing(singles("BF.ADD", "uri", urlPattern))},
+			{"BF.ADD, pipelines of 100, kind scaling", scaling, port, dialing(singles("BF.ADD", "uri", urlPattern))},
 		},
 	}
 	t := report.Table{{"what", "connections", "items/s", "of the first"}}
 	for _, group := range groups {
-		for _, conns := range []int{1, 4, 16} {
-			rates := make([][]float64, len(group))
-			for range s.runs {
-				for i, c := range group {
-					if c.spec != "" {
-						if err := srv.remake(c.spec); err != nil {
-							return err
-						}
+		var turns []turn
+		for _, c := range group {
+			turns = append(turns, turn{"RESP/what=" + strings.ReplaceAll(c.name, ",", ""), func(conns int) (measured, error) {
+				if c.spec != "" {
+					if err := srv.remake(c.spec); err != nil {
+						return measured{}, err
 					}
-					m, err := driveBy(func(_ string, from uint64, fresh int) (sender, error) { return c.dial(from, fresh) }, "", conns, batch/2, s.duration)
-					if err != nil {
-						return fmt.Errorf("%s, %d connections: %w", c.name, conns, err)
-					}
-					rates[i] = append(rates[i], m.rate)
-					s.out.Run(fmt.Sprintf("RESP/what=%s/connections=%d", strings.NewReplacer(" ", "_", ",", "").Replace(c.name), conns), m.values()...)
 				}
-			}
+				return driveBy(c.dial, c.addr, conns, batch/2, s.duration)
+			}})
+		}
+		err := s.inTurn(turns, func(conns int, all []runs) {
 			for i, c := range group {
-				t.Row(c.name, fmt.Sprint(conns), report.Million(report.Median(rates[i])), fmt.Sprintf("%.2f", report.Median(rates[i])/report.Median(rates[0])))
+				t.Row(c.name, fmt.Sprint(conns), report.Million(all[i].rate()), fmt.Sprintf("%.2f", all[i].rate()/all[0].rate()))
 			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	if err := srv.stop(); err != nil {
@@ -134,8 +133,8 @@ type respClient struct {
 	fresh  int
 }
 
-func dialing(addr string, of commands) func(from uint64, fresh int) (sender, error) {
-	return func(from uint64, fresh int) (sender, error) {
+func dialing(of commands) func(addr string, from uint64, fresh int) (sender, error) {
+	return func(addr string, from uint64, fresh int) (sender, error) {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			return nil, err
