@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
@@ -22,11 +21,6 @@ type contender struct {
 // same rounds.
 func overHTTP(s settings) error {
 	all, err := contenders(s)
-	defer func() { // those that are not stopped below
-		for _, c := range all {
-			_ = c.end(syscall.SIGKILL)
-		}
-	}()
 	if err != nil {
 		return err
 	}
@@ -48,10 +42,8 @@ func overHTTP(s settings) error {
 	if err != nil {
 		return err
 	}
-	for len(all) > 0 {
-		last := all[len(all)-1]
-		all = all[:len(all)-1]
-		if err := last.stop(); err != nil {
+	for _, c := range all {
+		if err := c.stop(); err != nil {
 			return err
 		}
 	}
@@ -77,7 +69,7 @@ func contenders(s settings) ([]contender, error) {
 			of.binary, of.dir = build.binary, fmt.Sprintf("%s/%d", s.dir, len(all))
 			daemon, err := startServer(of, durability)
 			if err != nil {
-				return all, err
+				return nil, err
 			}
 			all = append(all, contender{build.name + ", durability " + durability, daemon})
 		}

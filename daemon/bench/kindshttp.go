@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os/exec"
 	"slices"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 func kindsOverHTTP(s settings) error {
@@ -29,16 +29,7 @@ func kindsOverHTTP(s settings) error {
 }
 
 func kindsOverRedis(s settings) error {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		fmt.Println("\nkinds in Redis: redis-server is not installed (Debian: redis-server); left out")
-		return nil
-	}
-	redis, err := startRedis(s)
-	if err != nil {
-		return err
-	}
-	defer redis.Process.Kill()
-	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+redis.Args[len(redis.Args)-1])
+	srv, err := startServer(s, "always", "URIFILTER_STORE=redis", "URIFILTER_REDIS_ADDRS="+redistest.Start(s.stand).Addr)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ type settings struct {
 	pages    int           // of one run of the downloader
 	tasks    int           // the most that the downloader has queued
 	out      *report.Part  // receives what the current part measures
+	stand    *stand        // of the current part
 }
 
 func main() {
@@ -122,7 +123,8 @@ func measure(s settings, chosen []part, out string) error {
 	fmt.Printf("%s; medians of %d runs\n", machine, s.runs)
 	for _, p := range chosen {
 		s.out = report.NewPart(p.name, machine, s.runs, os.Stdout)
-		if err := p.run(s); err != nil {
+		s.stand = &stand{dir: s.dir}
+		if err := s.stand.measure(func() error { return p.run(s) }); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		if s.out.Empty() {
@@ -139,5 +141,5 @@ func measure(s settings, chosen []part, out string) error {
 }
 
 func (s settings) ofDownloads() downloads.Options {
-	return downloads.Options{Runs: s.runs, Dir: s.dir, Pages: s.pages, Tasks: s.tasks, Before: s.before}
+	return downloads.Options{T: s.stand, Runs: s.runs, Dir: s.dir, Pages: s.pages, Tasks: s.tasks, Before: s.before}
 }

@@ -160,7 +160,7 @@ func nearOverHTTP(s settings) error {
 			}},
 			{sample, func(conns int) (m measured, err error) {
 				if err = srv.remake(`{"id":1,"kind":"simhash"}`); err == nil {
-					m, err = driveBy(dialTexts(int(500*s.duration.Seconds())/conns), srv.addr, conns, 0, s.duration)
+					m, err = driveBy(dialTexts(int(800*s.duration.Seconds())/conns), srv.addr, conns, 0, s.duration)
 				}
 				m.rate, m.items = m.rate*perCall/batch, m.items*perCall/batch
 				return m, err

@@ -7,29 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 // overRedis measures the filter call on a local Redis, beside what Redis itself does: one
 // SETBIT for each bit, as in the design that this one replaces, and one BITFIELD for each
 // item, which is the most that any daemon could get from it without a memory of its own.
 func overRedis(s settings) error {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		fmt.Println("\nredis: redis-server is not installed (Debian: redis-server); left out")
-		return nil
-	}
-	redis, err := startRedis(s)
-	if err != nil {
-		return err
-	}
-	defer redis.Process.Kill()
-	addr := redis.Args[len(redis.Args)-1]
+	addr := redistest.Start(s.stand).Addr
 	t := report.Table{{"what", "connections", "items/s", "of one BITFIELD an item"}}
 	var limit float64 // the first rate
 	for _, c := range []struct {
@@ -53,7 +43,7 @@ func overRedis(s settings) error {
 		limit = cmp.Or(limit, rate)
 		t.Row(c.name, "1", report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 	}
-	err = duplicates(s, []string{addr}, "0", "Redis", 10_000_000, func(share int, rates []float64) {
+	err := duplicates(s, []string{addr}, "0", "Redis", 10_000_000, func(share int, rates []float64) {
 		for i, rate := range rates {
 			t.Row(fmt.Sprintf("urifilter over HTTP, %d %% duplicates", share), fmt.Sprint(connections[i]), report.Million(rate), fmt.Sprintf("%.1f", rate/limit))
 		}
@@ -87,32 +77,6 @@ func duplicates(s settings, redis []string, mirror, samples string, capacity int
 		each(share, rates)
 	}
 	return nil
-}
-
-func startRedis(s settings) (*exec.Cmd, error) { return startRedisIn(filepath.Dir(s.binary)) }
-
-// startRedisIn starts a server with further settings; the last of its arguments is its address.
-func startRedisIn(dir string, settings ...string) (*exec.Cmd, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	cmd.Args = append(cmd.Args, addr) // for the caller
-	for range 500 {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			return cmd, conn.Close()
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return nil, fmt.Errorf("redis-server at %s does not start", addr)
 }
 
 const rawBits = 250_000_000 // about 10 M items at 25 bits

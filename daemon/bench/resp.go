@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // pipeline is how many commands of one item are sent without waiting.
@@ -20,26 +20,12 @@ const pipeline = 100
 // by HTTP, and commands of one item, in pipelines, beside a SETBIT of Redis, which does nothing but
 // set a bit.
 func overRESP(s settings) error {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		fmt.Println("\nresp: redis-server is not installed (Debian: redis-server); left out")
-		return nil
-	}
-	redis, err := startRedis(s)
-	if err != nil {
-		return err
-	}
-	defer redis.Process.Kill()
-	port, err := freeAddr()
-	if err != nil {
-		return err
-	}
+	alone, port := redistest.Start(s.stand).Addr, testserver.Free(s.stand)
 	srv, err := startServer(s, "none", "URIFILTER_RESP_LISTEN="+port)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = srv.end(syscall.SIGKILL) }() // unless it was stopped
 	const bloom, scaling = `{"id":1,"kind":"bloom","capacity":10000000,"error_rate":0.0001}`, `{"id":1,"kind":"scaling","capacity":10000000,"error_rate":0.0001}`
-	alone := redis.Args[len(redis.Args)-1]
 	// The first of each group is what the others are compared with.
 	groups := [][]struct {
 		name string

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,9 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
-// server is a daemon or null handler under measurement.
+// server is a daemon or null handler under measurement. It ends with the part, if not before.
 type server struct {
 	addr string
 	null bool
@@ -25,40 +26,23 @@ type server struct {
 }
 
 func startServer(s settings, kind string, env ...string) (*server, error) {
-	srv := &server{null: kind == "null handler", dir: filepath.Join(s.dir, "data")}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	srv.addr = addr
+	srv := &server{addr: testserver.Free(s.stand), null: kind == "null handler", dir: filepath.Join(s.dir, "data")}
 	if srv.null {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, err
 		}
-		srv.cmd = exec.Command(self, nullServerArg, addr)
+		srv.cmd = exec.Command(self, nullServerArg, srv.addr)
 	} else {
-		srv.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--data-dir", srv.dir, "--durability", kind, "--log-level", "warn")
+		srv.cmd = exec.Command(s.binary, "serve", "--listen", srv.addr, "--data-dir", srv.dir, "--durability", kind, "--log-level", "warn")
 		srv.cmd.Env = append(append(os.Environ(), `URIFILTER_FILTERS=[{id: 1, name: uri}]`), env...)
 	}
 	srv.cmd.Stderr = os.Stderr
 	if err := srv.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := srv.waitReady(); err != nil {
-		_ = srv.cmd.Process.Kill()
-		return nil, err
-	}
-	return srv, nil
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	s.stand.Cleanup(func() { _ = srv.end(syscall.SIGKILL) }) // unless it was stopped
+	return srv, srv.waitReady()
 }
 
 func (s *server) waitReady() error {

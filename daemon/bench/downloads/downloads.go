@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
@@ -25,10 +26,11 @@ const (
 
 // Options of a run.
 type Options struct {
-	Runs  int    // their median counts
-	Dir   string // scratch folder, on the disk that is measured
-	Pages int    // in one run
-	Tasks int    // the most that are queued
+	T     testing.TB // ends the programs, if not before
+	Runs  int        // their median counts
+	Dir   string     // scratch folder, on the disk that is measured
+	Pages int        // in one run
+	Tasks int        // the most that are queued
 	// Before is another build of the program, which is measured in turn with this one; "": none.
 	Before string
 

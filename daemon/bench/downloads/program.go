@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // program is a running `uridownloader serve` with an empty store.
@@ -25,14 +26,7 @@ type program struct {
 }
 
 func (o Options) start(concurrency int, env ...string) (*program, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	addr := testserver.Free(o.T)
 	p := &program{url: "http://" + addr, dir: filepath.Join(o.Dir, "data")}
 	p.cmd = exec.Command(o.binary, "serve", "--listen", addr, "--data-dir", p.dir, "--allow-private", "--log-level", "warn")
 	p.cmd.Env = append(os.Environ(), "URIDOWNLOADER_WORKER_CONCURRENCY="+strconv.Itoa(concurrency))
@@ -41,6 +35,7 @@ func (o Options) start(concurrency int, env ...string) (*program, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
+	o.T.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() }) // unless it was ended
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		resp, err := http.Get(p.url + "/readyz")
 		if err == nil {
@@ -49,7 +44,7 @@ func (o Options) start(concurrency int, env ...string) (*program, error) {
 			}
 		}
 	}
-	return nil, errors.Join(fmt.Errorf("%s: not ready after 30 s", p.url), p.kill())
+	return nil, fmt.Errorf("%s: not ready after 30 s", p.url)
 }
 
 // end stops the program gracefully.
@@ -62,12 +57,6 @@ func (p *program) end() error {
 
 // stop ends the program and removes its data.
 func (p *program) stop() error { return errors.Join(p.end(), os.RemoveAll(p.dir)) }
-
-func (p *program) kill() error {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // reports that it was killed
-	return os.RemoveAll(p.dir)
-}
 
 // call sends a request to the program, and decodes its answer into v unless v is nil.
 func (p *program) call(method, path, media, body string, v any) (err error) {

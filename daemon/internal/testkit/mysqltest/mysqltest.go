@@ -91,7 +91,7 @@ func (s *Server) fill(data string) error {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return err
 	}
-	if err := Bootstrap(s.command()); err != nil || len(s.args) > 0 {
+	if err := bootstrap(s.command()); err != nil || len(s.args) > 0 {
 		return err
 	}
 	files := fstest.MapFS{}
@@ -116,8 +116,8 @@ func (s *Server) fill(data string) error {
 	return err
 }
 
-// Bootstrap makes the system tables in the data folder of a server that mariadbd would start.
-func Bootstrap(mariadbd *exec.Cmd) error {
+// bootstrap makes the system tables in the data folder of a server that mariadbd would start.
+func bootstrap(mariadbd *exec.Cmd) error {
 	readers := []io.Reader{strings.NewReader("create database mysql;\nuse mysql;\n" +
 		"set @auth_root_socket=null, @skip_auth_anonymous=1, @current_hostname='localhost';\n")}
 	for _, name := range []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql"} {

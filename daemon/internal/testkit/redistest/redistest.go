@@ -113,12 +113,19 @@ func (s *Server) CLI(args ...string) string {
 // tls is nil for servers without TLS.
 func Cluster(t testing.TB, tls *TLS) []*Server {
 	t.Helper()
-	servers := make([]*Server, 3)
+	return ClusterOf(t, tls, 3)
+}
+
+// ClusterOf is Cluster for any number of masters, with further settings.
+func ClusterOf(t testing.TB, tls *TLS, masters int, args ...string) []*Server {
+	t.Helper()
+	servers := make([]*Server, masters)
 	create := []string{"--cluster-yes", "--cluster", "create"}
 	for i := range servers {
 		// On a busy machine nodes answer each other late; no test waits for one to be declared
 		// dead.
-		servers[i] = StartTLS(t, tls, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--appendonly", "yes", "--appendfsync", "no")
+		own := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--appendonly", "yes", "--appendfsync", "no"}
+		servers[i] = StartTLS(t, tls, append(own, args...)...)
 		create = append(create, servers[i].Addr)
 	}
 	servers[0].CLI(create...)
