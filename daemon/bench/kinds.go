@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -179,56 +180,20 @@ func kindsRestart(s settings) error {
 		if !k.restart {
 			continue
 		}
-		took, memory, err := kindRestart(s, k)
+		filters := "URIFILTER_FILTERS=[{id: 1, name: uri, kind: " + k.kind + "}]"
+		if configs.Expires(k.kind) {
+			filters = strings.Replace(filters, "}", ", expire: 24h}", 1)
+		}
+		v, err := startVictim(s, filters, 10_000_000/(batch/2))
 		if err != nil {
+			return fmt.Errorf("%s: %w", k.name(), err)
+		}
+		took, memory, err := v.restart("KindRestart/kind="+k.name(), syscall.SIGKILL, 200)
+		if err = errors.Join(err, v.srv.stop()); err != nil {
 			return fmt.Errorf("%s: %w", k.name(), err)
 		}
 		t.Row(k.name(), fmt.Sprintf("%.2f s", took.Seconds()), memory)
 	}
 	s.out.Table("kindsrestart", "From the start to the first answer; the files are in the page cache", t)
 	return nil
-}
-
-func kindRestart(s settings, k sample) (took time.Duration, memory string, err error) {
-	filters := "URIFILTER_FILTERS=[{id: 1, name: uri, kind: " + k.kind + "}]"
-	if configs.Expires(k.kind) {
-		filters = strings.Replace(filters, "}", ", expire: 24h}", 1)
-	}
-	srv, err := startServer(s, "none", filters)
-	if err != nil {
-		return 0, "", err
-	}
-	c, err := dial(srv.addr, 1<<50, batch/2)
-	if err != nil {
-		return 0, "", err
-	}
-	for range 10_000_000 / (batch / 2) {
-		if err := c.send(); err != nil {
-			return 0, "", err
-		}
-	}
-	var all []time.Duration
-	for range s.runs {
-		for range 200 { // so that there is a journal to replay
-			if err := c.send(); err != nil {
-				return 0, "", err
-			}
-		}
-		_ = srv.end(syscall.SIGKILL)
-		_ = c.conn.Close()
-		start := time.Now()
-		if srv, err = startServer(s, "none", filters); err != nil {
-			return 0, "", err
-		}
-		if c, err = dial(srv.addr, c.next, batch/2); err != nil {
-			return 0, "", err
-		}
-		if err := c.send(); err != nil {
-			return 0, "", err
-		}
-		all = append(all, time.Since(start))
-		s.out.Run("KindRestart/kind="+k.name(), report.Took("start", all[len(all)-1]))
-		memory = resident(srv.cmd.Process.Pid)
-	}
-	return report.Median(all), memory, srv.stop()
 }
