@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -32,7 +31,7 @@ type sample struct {
 	params  configs.Params
 	store   string // "": that of the daemon
 	redis   bool   // it can be in Redis
-	restart bool   // its start is measured: that of bloom is a part of its own
+	restart string // it in the settings, if its start is measured: that of bloom is a part of its own
 	reserve bool   // its items can be reserved, which is measured, too
 
 	committed bool // each batch is reserved, and then committed
@@ -44,9 +43,9 @@ func samples(items uint64) []sample {
 		{kind: "bloom", params: configs.Bloom{Capacity: items, ErrorRate: errorRate, OnFull: "warn"}, redis: true},
 		{kind: "bloom", note: " that can grow", params: configs.Bloom{Capacity: 2 * items, ErrorRate: errorRate, OnFull: "grow"}},
 		{kind: "bloom", note: " grown tenfold", params: configs.Bloom{Capacity: items / 10, ErrorRate: errorRate, OnFull: "grow"}},
-		{kind: "timing", params: configs.Timing{Expire: 24 * time.Hour}, redis: true, restart: true, reserve: true},
-		{kind: "exact", params: configs.Exact{}, redis: true, restart: true, reserve: true},
-		{kind: "exact", note: " of 64 bits", params: configs.Exact{Digest: configs.ShortDigest}, restart: true, reserve: true},
+		{kind: "timing", params: configs.Timing{Expire: 24 * time.Hour}, redis: true, restart: "kind: timing, expire: 24h", reserve: true},
+		{kind: "exact", params: configs.Exact{}, redis: true, restart: "kind: exact", reserve: true},
+		{kind: "exact", note: " of 64 bits", params: configs.Exact{Digest: configs.ShortDigest}, restart: "kind: exact, digest: 64", reserve: true},
 	}
 }
 
@@ -177,14 +176,10 @@ func sweeps(s settings) error {
 func kindsRestart(s settings) error {
 	t := report.Table{{"10 M items", "serves after kill -9", "resident memory"}}
 	for _, k := range samples(10_000_000) {
-		if !k.restart {
+		if k.restart == "" {
 			continue
 		}
-		filters := "URIFILTER_FILTERS=[{id: 1, name: uri, kind: " + k.kind + "}]"
-		if configs.Expires(k.kind) {
-			filters = strings.Replace(filters, "}", ", expire: 24h}", 1)
-		}
-		v, err := startVictim(s, filters, 10_000_000/(batch/2))
+		v, err := startVictim(s, "URIFILTER_FILTERS=[{id: 1, name: uri, "+k.restart+"}]", 10_000_000/(batch/2))
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.name(), err)
 		}
