@@ -228,7 +228,7 @@ func (c *caller) lives() []int {
 func (c *caller) answered(before []int) (name string, life int) {
 	url := c.asker.url()
 	for i, d := range c.daemons {
-		if strings.HasSuffix(url, d.front.addr()) {
+		if strings.HasSuffix(url, d.front.Addr) {
 			return d.name, before[i]
 		}
 	}

@@ -54,7 +54,7 @@ func breakLink(ctx context.Context, p *proxy, e event) {
 	}
 	end := time.Now().Add(e.length)
 	for time.Now().Before(end) && ctx.Err() == nil {
-		p.breakAll()
+		p.Break()
 		pause(ctx, max(e.length/5, 20*time.Millisecond))
 	}
 }
@@ -95,7 +95,7 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 	}
 	n.rig.archive.interrupt()
 	if e.coin {
-		n.rig.archive.breakAll()
+		n.rig.archive.Break()
 	}
 	pause(ctx, e.length)
 	n.rig.archive.resume()

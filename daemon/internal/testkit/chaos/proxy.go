@@ -3,66 +3,35 @@
 package chaos
 
 import (
-	"context"
 	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // proxy forwards connections to a server, and is where links break. Its address stays the same
 // when the server is restarted.
 type proxy struct {
-	listener net.Listener
-	dial     func() (net.Conn, error) // the server
-	work     sync.WaitGroup
-	rnd      *rand.Rand // of cuts; guarded by mu
+	*testserver.Relay
+	rnd *rand.Rand // of cuts; guarded by mu
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool
 	delay time.Duration // of each piece
 	cuts  bool          // connections break after some bytes of answers
 	open  chan struct{} // closed unless the link is interrupted
-	ended bool
 }
 
 // newProxy listens on a free port of host and forwards to the server that dial connects to.
-func newProxy(host string, dial func() (net.Conn, error), seed uint64) (*proxy, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return nil, err
-	}
-	p := &proxy{listener: l, dial: dial, rnd: rand.New(rand.NewPCG(seed, 1)), conns: map[net.Conn]bool{}, open: make(chan struct{})}
+func newProxy(host string, dial func() (net.Conn, error), seed uint64) (p *proxy, err error) {
+	p = &proxy{rnd: rand.New(rand.NewPCG(seed, 1)), open: make(chan struct{})}
 	close(p.open)
-	p.work.Go(p.accept)
-	return p, nil
+	p.Relay, err = testserver.NewRelay(host, func() (net.Conn, error) { <-p.gate(); return dial() }, p.serve)
+	return p, err
 }
 
-func (p *proxy) addr() string { return p.listener.Addr().String() }
-
-func (p *proxy) accept() {
-	for {
-		c, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		p.work.Go(func() { p.serve(c) })
-	}
-}
-
-func (p *proxy) serve(c net.Conn) {
-	defer c.Close()
-	<-p.gate()
-	s, err := p.dial()
-	if err != nil {
-		return
-	}
-	defer s.Close()
-	if !p.keep(c, s) {
-		return
-	}
-	defer p.forget(c, s)
+func (p *proxy) serve(c, s net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() { p.pass(s, c, false) })
 	both.Go(func() { p.pass(c, s, true) })
@@ -126,34 +95,8 @@ func (p *proxy) cutAfter() int {
 	return p.rnd.IntN(1 << (4 + p.rnd.IntN(14)))
 }
 
-func (p *proxy) keep(conns ...net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		p.conns[c] = true
-	}
-	return !p.ended
-}
-
-func (p *proxy) forget(conns ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		delete(p.conns, c)
-	}
-}
-
 func (p *proxy) setDelay(d time.Duration) { p.mu.Lock(); p.delay = d; p.mu.Unlock() }
 func (p *proxy) setCuts(on bool)          { p.mu.Lock(); p.cuts = on; p.mu.Unlock() }
-
-// breakAll closes all present connections.
-func (p *proxy) breakAll() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
-	}
-}
 
 // interrupt holds everything back until resume; what was sent meanwhile then arrives.
 func (p *proxy) interrupt() {
@@ -177,11 +120,6 @@ func (p *proxy) resume() {
 }
 
 func (p *proxy) close() {
-	_ = p.listener.Close()
-	p.mu.Lock()
-	p.ended = true
-	p.mu.Unlock()
 	p.resume()
-	p.breakAll()
-	p.work.Wait()
+	p.Close()
 }

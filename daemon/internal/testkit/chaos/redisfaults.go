@@ -55,7 +55,7 @@ func redisPartition(ctx context.Context, n *nemesis, e event) bool {
 	link.interrupt()
 	pause(ctx, e.length)
 	if e.coin { // what was under way never arrives
-		link.breakAll()
+		link.Break()
 	}
 	link.resume()
 	return true

@@ -142,16 +142,16 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 				return nil, err
 			}
 			g.links = append(g.links, link)
-			reach = []string{link.addr()}
+			reach = []string{link.Addr}
 		}
 		if g.archive != nil {
-			at := g.archive.addr()
+			at := g.archive.Addr
 			if d.net != nil { // whose loopback is its own
-				way, err := newProxy(d.net.here, func() (net.Conn, error) { return (*netns)(nil).dial(g.archive.addr()) }, r.seed+200+uint64(i))
+				way, err := newProxy(d.net.here, func() (net.Conn, error) { return (*netns)(nil).dial(g.archive.Addr) }, r.seed+200+uint64(i))
 				if err != nil {
 					return nil, err
 				}
-				g.ways, at = append(g.ways, way), way.addr()
+				g.ways, at = append(g.ways, way), way.Addr
 			}
 			// An embedded daemon has an archive of its own.
 			d.env = append(d.env, "URIFILTER_MONGODB_URI=mongodb://"+at+"/", fmt.Sprintf("URIFILTER_MONGODB_DATABASE=archive%d", i*btoi(store == "embedded")))
@@ -209,7 +209,7 @@ func tail(file string) string {
 func addresses(daemons []*daemon) string {
 	var all []string
 	for _, d := range daemons {
-		all = append(all, d.front.addr())
+		all = append(all, d.front.Addr)
 	}
 	return strings.Join(all, ",")
 }

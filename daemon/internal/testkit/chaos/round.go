@@ -157,7 +157,7 @@ func (r *round) writeBack(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, time.Duration(500+rnd.IntN(4000))*time.Millisecond)
 		d := r.rig.daemons[rnd.IntN(len(r.rig.daemons))]
-		c, err := client.New(d.front.addr(), client.WithPatience(time.Second))
+		c, err := client.New(d.front.Addr, client.WithPatience(time.Second))
 		if err != nil {
 			return
 		}
@@ -198,7 +198,7 @@ func (r *round) askForAll() error {
 			items := slices.Sorted(maps.Keys(asked[batch{filter: filter}.key(m)]))
 			for i := 0; len(items) > 0; i++ {
 				d := daemons[i%len(daemons)]
-				c, err := client.New(d.front.addr(), client.WithPatience(time.Minute))
+				c, err := client.New(d.front.Addr, client.WithPatience(time.Minute))
 				if err != nil {
 					return err
 				}
