@@ -15,6 +15,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -102,7 +103,7 @@ func TestStats(t *testing.T) {
 
 	// It runs until it is stopped, even while the daemon is down.
 	ctx, stop := context.WithCancelCause(t.Context())
-	show := &processtest.LockedBuffer{}
+	show := &testserver.Log{}
 	ended := make(chan int, 1)
 	go func() { ended <- run(ctx, []string{"stats", "--interval", "10ms"}, nil, show, show) }()
 	processtest.Eventually(t, "two tables", func() bool { return strings.Count(show.String(), "FILTER  ") >= 2 })

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // A node runs its own program again, for job code and browsers: here that is the test binary.
@@ -42,36 +42,18 @@ func testSettings(t *testing.T) settings.Config {
 	return cfg
 }
 
-// logged is the log of a node.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // running is a node that serves.
 type running struct {
 	t    *testing.T
 	node *Node
-	log  *logged
+	log  *testserver.Log
 	stop func() error // ends it, once, and returns the error of Run
 }
 
 // open opens a node and runs it until the test ends.
 func open(t *testing.T, cfg settings.Config, roles Roles) *running {
 	t.Helper()
-	log := &logged{}
+	log := &testserver.Log{}
 	n, err := Open(t.Context(), cfg, roles, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // A node that is stopped finishes running downloads, takes no calls, and leaves the rest to the next one.
@@ -73,7 +75,7 @@ func TestDiskFails(t *testing.T) {
 	url, asked, answer := site(t)
 	cfg := testSettings(t)
 	cfg.ShutdownTimeout = time.Hour
-	log := &logged{}
+	log := &testserver.Log{}
 	n, err := Open(t.Context(), cfg, All(), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)

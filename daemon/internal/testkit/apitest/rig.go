@@ -4,7 +4,6 @@
 package apitest
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Rig is a Server over a real engine behind a real http.Server. Every answer that goes
@@ -34,7 +33,7 @@ type Rig struct {
 	opts   api.Options
 	HTTP   *httptest.Server
 	Store  *MemStore
-	Log    *lockedBuffer
+	Log    *testserver.Log
 	temp   string // Options.TempDir
 	Doc    *openapi3.T
 	paths  routers.Router
@@ -79,7 +78,7 @@ func (r *Rig) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func(*api.Options)) *Rig {
 	t.Helper()
-	r := &Rig{T: t, Log: &lockedBuffer{}}
+	r := &Rig{T: t, Log: &testserver.Log{}}
 	log := slog.New(slog.NewTextHandler(r.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	want := []engine.Spec{
 		// So large that none of the 300,000 items of a test is a false positive: the
@@ -169,21 +168,4 @@ func (r *Rig) Eventually(what string, ok func() bool) {
 func (r *Rig) Scrape() string {
 	r.T.Helper()
 	return r.Do("GET", "/metrics", "").Body
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -1,13 +1,11 @@
 package processtest
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,27 +18,9 @@ type Process struct {
 	T    testing.TB
 	Addr string
 	Cmd  *exec.Cmd
-	Log  *LockedBuffer
+	Log  *testserver.Log
 	Done chan struct{} // closed when it has ended; Err is then set
 	Err  error
-}
-
-// LockedBuffer is a buffer that a process writes to while a test reads.
-type LockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *LockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *LockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // Begin starts the daemon without waiting for it. env is added to the environment.
@@ -60,7 +40,7 @@ func BeginAt(t testing.TB, addr, dir string, env []string, args ...string) *Proc
 // begin starts a process that the end of the test kills.
 func begin(t testing.TB, addr string, cmd *exec.Cmd) *Process {
 	t.Helper()
-	p := &Process{T: t, Addr: addr, Cmd: cmd, Log: &LockedBuffer{}, Done: make(chan struct{})}
+	p := &Process{T: t, Addr: addr, Cmd: cmd, Log: &testserver.Log{}, Done: make(chan struct{})}
 	cmd.Stderr = p.Log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -77,7 +78,7 @@ func TestUpdateWhileAnotherHasTheLease(t *testing.T) {
 	processtest.MustContain(t, metrics, `urifilter_writeback_failures_total{filter="uri"} 0`)
 	// Two at once wait for that one, and for each other.
 	var both sync.WaitGroup
-	var outs, errs [2]processtest.LockedBuffer
+	var outs, errs [2]testserver.Log
 	path := processtest.Binary(t)
 	for i := range errs {
 		cmd := exec.Command(path, "bitmap", "update", "uri")
@@ -115,7 +116,7 @@ func TestWritebackInterval(t *testing.T) {
 	cfg.Listen, cfg.DataDir, cfg.MongoDB.URI = "127.0.0.1:0", t.TempDir(), uri
 	cfg.Filters = []configs.Filter{{ID: 1, Name: "uri", Params: configs.Bloom{Capacity: 1000}}, {ID: 2, Name: "ip", Params: configs.Bloom{Capacity: 1000}}}
 	cfg.Writeback.Interval = 50 * time.Millisecond // less than Validate allows
-	log := &processtest.LockedBuffer{}
+	log := &testserver.Log{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	d, err := server.New(ctx, cfg, slog.New(slog.NewTextHandler(log, nil)))
