@@ -2,12 +2,13 @@ package hosttest
 
 import (
 	"bytes"
+	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/provision/e2e/programs"
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
@@ -18,21 +19,12 @@ var built = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "urifilter")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", out, "github.com/cr-clawer/urifilter/daemon/urifilter")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, &buildError{string(text), err}
+	path, err := programs.Real(context.Background(), dir, "first") // the mark that most tests of hosts use
+	if err != nil {
+		return nil, err
 	}
-	return os.ReadFile(out)
+	return os.ReadFile(path)
 })
-
-type buildError struct {
-	output string
-	err    error
-}
-
-func (e *buildError) Error() string { return e.err.Error() + "\n" + e.output }
 
 // PutProgram installs the daemon's program, built from the sources, on the host.
 func (h *Host) PutProgram(t *testing.T, path string) {
