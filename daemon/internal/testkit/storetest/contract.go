@@ -282,25 +282,13 @@ func testStripes(t *testing.T, o Opener, s Sample) {
 		t.Errorf("header %+v, want %+v", b.Header(), h)
 	}
 	Add(t, b, Keys(b, n, 1000))
-	buf := make([]byte, bloom.StripeBytes)
-	for i := range a.Header().Stripes() {
-		stripe, err := a.Stripe(ctx, i, buf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.MergeStripe(ctx, i, stripe); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := b.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	mergeAll(t, b, a)
 	at := time.Now().Truncate(time.Second)
 	b.WrittenBack(at)
 	if got := b.Stats().LastWriteback; !got.Equal(at) {
 		t.Errorf("last writeback %v, want %v", got, at)
 	}
-	if err := b.MergeStripe(ctx, 0, buf[:64]); err == nil {
+	if err := b.MergeStripe(ctx, 0, make([]byte, 64)); err == nil {
 		t.Error("a stripe of a wrong size is merged")
 	}
 	closeStore(t, store)
@@ -311,5 +299,23 @@ func testStripes(t *testing.T, o Opener, s Sample) {
 	}
 	if got := count(has(t, set, Keys(set, 0, n+1000))); got != 0 {
 		t.Errorf("%d of %d merged items are forgotten", got, n+1000)
+	}
+}
+
+// mergeAll merges all stripes of a filter into another one.
+func mergeAll(t *testing.T, to, from engine.BitMap) {
+	t.Helper()
+	buf := make([]byte, bloom.StripeBytes)
+	for i := range from.Header().Stripes() {
+		stripe, err := from.Stripe(t.Context(), i, buf)
+		if err == nil {
+			err = to.MergeStripe(t.Context(), i, stripe)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := to.Commit(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

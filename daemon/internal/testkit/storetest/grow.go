@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
@@ -12,7 +11,6 @@ import (
 // restart, and can be copied by its stripes with all its layers.
 func testGrow(t *testing.T, o Opener, s Sample) {
 	const capacity, n = 10_000, 100_000
-	ctx := context.Background()
 	store, set := one(t, o, s, capacity)
 	if _, grows := set.(engine.Layered); !grows {
 		closeStore(t, store)
@@ -42,23 +40,12 @@ func testGrow(t *testing.T, o Opener, s Sample) {
 	}
 
 	h := grown.Header()
-	made, err := store.Create(ctx, s.spec("copy", 2, capacity), engine.Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
+	made, err := store.Create(context.Background(), s.spec("copy", 2, capacity), engine.Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, buf := made.(engine.BitMap), make([]byte, bloom.StripeBytes)
-	for i := range h.Stripes() {
-		stripe, err := grown.Stripe(ctx, i, buf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := to.MergeStripe(ctx, i, stripe); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := to.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	to := made.(engine.BitMap)
+	mergeAll(t, to, grown)
 	if to.Header() != h {
 		t.Errorf("the copy has the header %+v, want %+v", to.Header(), h)
 	}
