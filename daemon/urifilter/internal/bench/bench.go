@@ -2,6 +2,7 @@
 package bench
 
 import (
+	"encoding/csv"
 	"fmt"
 	"io"
 	"time"
@@ -66,6 +67,21 @@ func (f *formats) draw(c plot.Chart) error {
 		}
 	}
 	return nil
+}
+
+// show draws and prints a result: as JSON, with the rows of a CSV, or by table.
+func (f *formats) show(cmd *cobra.Command, result any, c plot.Chart, rows [][]string, table func(io.Writer) error) error {
+	if err := f.draw(c); err != nil {
+		return err
+	}
+	switch out := cmd.OutOrStdout(); {
+	case f.asJSON:
+		return command.WriteJSON(out, result)
+	case f.asCSV:
+		return csv.NewWriter(out).WriteAll(rows)
+	default:
+		return table(out)
+	}
 }
 
 // progress is a line on a terminal; elsewhere it shows nothing.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/rates"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
@@ -68,16 +66,7 @@ With --capacity it measures one filter of the daemon's, of fixed size, at 25, 50
 			if err != nil {
 				return err
 			}
-			if err := f.draw(tableChart(rows)); err != nil {
-				return err
-			}
-			switch {
-			case f.asJSON:
-				return command.WriteJSON(cmd.OutOrStdout(), rows)
-			case f.asCSV:
-				return tableCSV(cmd.OutOrStdout(), rows)
-			}
-			return showTable(cmd.OutOrStdout(), rows)
+			return f.show(cmd, rows, tableChart(rows), tableRows(rows), func(w io.Writer) error { return showTable(w, rows) })
 		},
 	}
 	cmd.Flags().Var(&capacity, "capacity", "measure one filter for so many `items`, such as 10M")
@@ -97,16 +86,7 @@ func measureFill(cmd *cobra.Command, f formats, capacity uint64, errorRate float
 	if err != nil {
 		return err
 	}
-	if err := f.draw(fillChart(fill)); err != nil {
-		return err
-	}
-	switch {
-	case f.asJSON:
-		return command.WriteJSON(cmd.OutOrStdout(), fill)
-	case f.asCSV:
-		return fillCSV(cmd.OutOrStdout(), fill)
-	}
-	return showFill(cmd.OutOrStdout(), fill)
+	return f.show(cmd, fill, fillChart(fill), fillRows(fill), func(w io.Writer) error { return showFill(w, fill) })
 }
 
 func short(rate float64) string { return strconv.FormatFloat(rate, 'g', 3, 64) }
@@ -149,27 +129,24 @@ func cellFields(c rates.Cell) []string {
 	return []string{strconv.Itoa(c.K), number(c.Computed), number(c.Measured), number(c.Low), number(c.High), strconv.Itoa(c.Seen), strconv.Itoa(c.Asked)}
 }
 
-func tableCSV(w io.Writer, rows []rates.Row) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"layout", "bits_per_item", "k", "computed", "measured", "low", "high", "taken_for_seen", "asked"})
+// tableRows are for CSV, and so are fillRows.
+func tableRows(rows []rates.Row) [][]string {
+	all := [][]string{{"layout", "bits_per_item", "k", "computed", "measured", "low", "high", "taken_for_seen", "asked"}}
 	for _, r := range rows {
 		for _, c := range r.Classic {
-			_ = out.Write(append([]string{"classic", strconv.Itoa(r.Bits)}, cellFields(c)...))
+			all = append(all, append([]string{"classic", strconv.Itoa(r.Bits)}, cellFields(c)...))
 		}
-		_ = out.Write(append([]string{"blocked", strconv.Itoa(r.Bits)}, cellFields(r.Blocked)...))
+		all = append(all, append([]string{"blocked", strconv.Itoa(r.Bits)}, cellFields(r.Blocked)...))
 	}
-	out.Flush()
-	return out.Error() // of any of the writes
+	return all
 }
 
-func fillCSV(w io.Writer, f rates.Fill) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"load", "items", "k", "computed", "measured", "low", "high", "taken_for_seen", "asked"})
+func fillRows(f rates.Fill) [][]string {
+	all := [][]string{{"load", "items", "k", "computed", "measured", "low", "high", "taken_for_seen", "asked"}}
 	for _, l := range f.Levels {
-		_ = out.Write(append([]string{number(l.Load), strconv.FormatUint(l.Items, 10)}, cellFields(l.Cell)...))
+		all = append(all, append([]string{number(l.Load), strconv.FormatUint(l.Items, 10)}, cellFields(l.Cell)...))
 	}
-	out.Flush()
-	return out.Error()
+	return all
 }
 
 func showFill(w io.Writer, f rates.Fill) error {

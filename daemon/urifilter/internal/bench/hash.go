@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/hashes"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
 
@@ -61,16 +59,7 @@ of n items, n / 4.3 billion more are called seen, whatever the size of the filte
 			if err != nil {
 				return err
 			}
-			if err := f.draw(hashes.Chart(results)); err != nil {
-				return err
-			}
-			switch {
-			case f.asJSON:
-				return command.WriteJSON(cmd.OutOrStdout(), results)
-			case f.asCSV:
-				return hashCSV(cmd.OutOrStdout(), results)
-			}
-			return hashTable(cmd.OutOrStdout(), results)
+			return f.show(cmd, results, hashes.Chart(results), hashRows(results), func(w io.Writer) error { return hashTable(w, results) })
 		},
 	}
 	cmd.Flags().IntVar(&items, "items", items, "how many `items` are put into the filters")
@@ -103,18 +92,16 @@ func hashTable(w io.Writer, results []hashes.Result) error {
 	return nil
 }
 
-func hashCSV(w io.Writer, results []hashes.Result) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"function", "bits", "ns", "factor_to_fastest", "input", "items", "asked", "taken_for_seen", "false_positive_rate", "low", "high", "ideal", "factor_to_ideal"})
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+// hashRows are for CSV.
+func hashRows(results []hashes.Result) [][]string {
+	rows := [][]string{{"function", "bits", "ns", "factor_to_fastest", "input", "items", "asked", "taken_for_seen", "false_positive_rate", "low", "high", "ideal", "factor_to_ideal"}}
 	for _, r := range results {
 		for _, rate := range r.Rates {
-			_ = out.Write([]string{
+			rows = append(rows, []string{
 				r.Name, strconv.Itoa(r.Bits), number(r.Nanos), number(r.Factor), rate.Input, strconv.Itoa(rate.Items), strconv.Itoa(rate.Asked),
 				strconv.Itoa(rate.Seen), number(rate.Measured), number(rate.Low), number(rate.High), number(rate.Ideal), number(rate.Factor),
 			})
 		}
 	}
-	out.Flush()
-	return out.Error() // of any of the writes
+	return rows
 }
