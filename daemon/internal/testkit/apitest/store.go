@@ -31,34 +31,97 @@ type MemStore struct {
 	elapsed atomic.Int64 // nanoseconds on the clock by which items expire
 }
 
-// memTimed is a timing filter of a MemStore.
-type memTimed struct {
-	*timing.Table
-	store    *MemStore
-	identity engine.Identity
-	expire   time.Duration
+// memKeys is an exact filter of a MemStore.
+type memKeys struct {
+	kind.Reserving
+	store *MemStore
 }
 
-// memExact is an exact filter of a MemStore: its items expire only after all tests.
-type memExact struct{ timed memTimed }
+var _ engine.Reserving = (*memKeys)(nil)
 
-func (m *memExact) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	return m.timed.Add(ctx, keys, fresh)
-}
+func (m *memKeys) Memory() uint64 { return m.Bytes() }
 
-func (m *memExact) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
-	return m.timed.Has(ctx, keys, fresh)
-}
-
-func (m *memExact) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
-	if err := cmp.Or(m.timed.store.err(), ctx.Err()); err != nil {
+func (m *memKeys) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	if err := m.store.take(ctx); err != nil {
 		return 0, err
 	}
-	return m.timed.Forget(keys), nil
+	return m.Reserving.Add(keys, fresh)
 }
 
-func (m *memExact) Seed() uint64        { return m.timed.Seed() }
-func (m *memExact) Stats() engine.Stats { return m.timed.Stats() }
+func (m *memKeys) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
+	err := m.store.take(ctx)
+	if err == nil {
+		m.Reserving.Has(keys, fresh)
+	}
+	return err
+}
+
+func (m *memKeys) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
+	if err := m.store.take(ctx); err != nil {
+		return 0, err
+	}
+	return m.Reserving.Forget(keys), nil
+}
+
+func (m *memKeys) Reserve(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lease time.Duration, fresh []bool) (engine.Reserved, error) {
+	if err := m.store.take(ctx); err != nil {
+		return engine.Reserved{}, err
+	}
+	return m.Reserving.Reserve(id, keys, lease, fresh), nil
+}
+
+func (m *memKeys) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (engine.Settled, error) {
+	if err := m.store.take(ctx); err != nil {
+		return engine.Settled{}, err
+	}
+	if keys == nil {
+		keys = m.Committable(id)
+		lost = make([]bool, len(keys))
+	}
+	return m.Reserving.Commit(id, keys, expire, lost)
+}
+
+func (m *memKeys) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
+	if err := m.store.take(ctx); err != nil {
+		return engine.Settled{}, err
+	}
+	if keys == nil {
+		keys = m.Releasable(id)
+		lost = make([]bool, len(keys))
+	}
+	return m.Reserving.Release(id, keys, lost)
+}
+
+// memTimed is a timing filter of a MemStore.
+type memTimed struct {
+	memKeys
+	entries kind.Expiring
+	expire  time.Duration
+}
+
+var _ engine.Timed = (*memTimed)(nil)
+
+func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	return m.AddFor(ctx, keys, m.expire, fresh)
+}
+
+func (m *memTimed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
+	if err := m.store.take(ctx); err != nil {
+		return 0, err
+	}
+	return m.entries.AddFor(keys, expire, fresh)
+}
+
+func (m *memTimed) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Hash, expire time.Duration, lost []bool) (engine.Settled, error) {
+	return m.memKeys.Commit(ctx, id, keys, cmp.Or(expire, m.expire), lost)
+}
+
+func (m *memTimed) Stats() engine.Stats {
+	for range timing.Parts { // so that tests need not wait
+		_ = m.Sweep()
+	}
+	return m.entries.Stats()
+}
 
 // memTexts is a simhash filter of a MemStore.
 type memTexts struct {
@@ -67,7 +130,7 @@ type memTexts struct {
 }
 
 func (m *memTexts) Near(ctx context.Context, docs []engine.Document, how engine.Nearness, found []engine.Comparison) error {
-	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
+	if err := m.store.take(ctx); err != nil {
 		return err
 	}
 	m.Similar.Near(docs, how, found)
@@ -86,39 +149,6 @@ type noJournal struct{}
 
 func (noJournal) Append([]bloom.Hash, []bool) {}
 func (noJournal) AppendEntries([]bloom.Hash)  {}
-
-func (m *memTimed) MemoryFor(more engine.More) uint64 {
-	return m.Table.MemoryFor(more.Items, more.Reserved)
-}
-
-func (m *memTimed) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	return m.AddFor(ctx, keys, m.expire, fresh)
-}
-
-func (m *memTimed) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
-	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
-		return 0, err
-	}
-	return m.Table.Add(keys, expire, fresh)
-}
-
-func (m *memTimed) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
-	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
-		return err
-	}
-	m.Table.Has(keys, fresh)
-	return nil
-}
-
-func (m *memTimed) Seed() uint64 { return m.identity.Seed }
-
-func (m *memTimed) Stats() engine.Stats {
-	for range timing.Parts { // so that tests need not wait
-		_ = m.Sweep()
-	}
-	st := m.Table.Stats()
-	return engine.Stats{Items: st.Items, Bytes: st.Bytes, Generation: m.identity.Generation}
-}
 
 // Pass lets time pass for timing filters.
 func (st *MemStore) Pass(d time.Duration) { st.elapsed.Add(int64(d)) }
@@ -149,6 +179,9 @@ func load(p *atomic.Pointer[error]) error {
 	return nil
 }
 
+// take is called for each batch.
+func (st *MemStore) take(ctx context.Context) error { return cmp.Or(st.err(), ctx.Err()) }
+
 func (st *MemStore) err() error {
 	if do := st.before.Load(); do != nil {
 		(*do)()
@@ -167,26 +200,26 @@ func (st *MemStore) Create(_ context.Context, spec engine.Spec, b engine.Identit
 	if err := st.err(); err != nil {
 		return nil, err
 	}
-	if spec.Kind == "timing" {
-		clock := timing.Clock{Elapsed: func() time.Duration { return time.Duration(st.elapsed.Load()) }, Wall: time.Now}
-		return &memTimed{timing.New(clock), st, b, spec.Expire()}, nil
-	}
-	if spec.Kind == "exact" {
-		set := &memExact{memTimed{timing.New(timing.SystemClock()), st, b, configs.MaxExpire}}
-		set.timed.Leases(engine.KeptSettled)
-		return set, nil
-	}
 	of, err := kinds.Of(spec.Kind)
 	if err != nil {
 		return nil, err
 	}
-	m, err := of.New(spec, b, timing.SystemClock())
+	clock := timing.SystemClock()
+	if configs.Expires(spec.Kind) {
+		clock = timing.Clock{Elapsed: func() time.Duration { return time.Duration(st.elapsed.Load()) }, Wall: time.Now}
+	}
+	m, err := of.New(spec, b, clock)
 	if err != nil {
 		return nil, err
 	}
-	if texts, ok := m.(kind.Similar); ok {
-		m.Log(noJournal{})
-		return &memTexts{texts, st}, nil
+	m.Log(noJournal{})
+	switch m := m.(type) {
+	case kind.Expiring:
+		return &memTimed{memKeys{m, st}, m, spec.Expire()}, nil
+	case kind.Reserving:
+		return &memKeys{m, st}, nil
+	case kind.Similar:
+		return &memTexts{m, st}, nil
 	}
 	set := &memSet{BitMap: m.(kind.BitMap), store: st}
 	st.mu.Lock()
@@ -209,14 +242,14 @@ func (st *MemStore) Clear(ctx context.Context, spec engine.Spec, b engine.Identi
 func (st *MemStore) Drop(_ context.Context, spec engine.Spec) error { return st.err() }
 
 func (m *memSet) Add(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
-	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
+	if err := m.store.take(ctx); err != nil {
 		return 0, err
 	}
 	return m.BitMap.Add(keys, fresh)
 }
 
 func (m *memSet) Has(ctx context.Context, keys []bloom.Hash, fresh []bool) error {
-	if err := cmp.Or(m.store.err(), ctx.Err()); err != nil {
+	if err := m.store.take(ctx); err != nil {
 		return err
 	}
 	m.BitMap.Has(keys, fresh)
