@@ -33,26 +33,28 @@ func Main(m *testing.M) (code int) {
 }
 
 // once returns what has that name, and builds it if that has not been done yet.
-func once(name string, build func(dir string) (string, error)) (string, error) {
+func once(t *testing.T, name string, build func(dir string) (string, error)) string {
+	t.Helper()
 	builds.Lock()
 	defer builds.Unlock()
 	if builds.dir == "" {
-		return "", fmt.Errorf("TestMain does not call e2e.Main")
+		t.Fatal("TestMain does not call e2e.Main")
 	}
-	if path := builds.made[name]; path != "" {
-		return path, nil
-	}
-	path, err := build(builds.dir)
-	if err == nil {
+	if builds.made[name] == "" {
+		path, err := build(builds.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
 		builds.made[name] = path
 	}
-	return path, err
+	return builds.made[name]
 }
 
 // compiled returns the targets as one program, as `mage -compile` makes it for operators
 // who have no Go.
-func compiled() (string, error) {
-	return once("mage", func(dir string) (string, error) {
+func compiled(t *testing.T) string {
+	t.Helper()
+	return once(t, "mage", func(dir string) (string, error) {
 		root, err := programs.Root(context.Background())
 		if err != nil {
 			return "", err
@@ -73,21 +75,13 @@ func (l *Laptop) Program(t *testing.T) string { return l.Another(t, "first") }
 // Another returns the same daemon with a mark that makes it another release.
 func (l *Laptop) Another(t *testing.T, mark string) string {
 	t.Helper()
-	path, err := once("real "+mark, func(dir string) (string, error) { return programs.Real(context.Background(), dir, mark) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return once(t, "real "+mark, func(dir string) (string, error) { return programs.Real(context.Background(), dir, mark) })
 }
 
 // Downloader returns uridownloader; another mark makes it another release.
 func (l *Laptop) Downloader(t *testing.T, mark string) string {
 	t.Helper()
-	path, err := once("downloader "+mark, func(dir string) (string, error) { return programs.Downloader(context.Background(), dir, mark) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return once(t, "downloader "+mark, func(dir string) (string, error) { return programs.Downloader(context.Background(), dir, mark) })
 }
 
 // Broken returns a release that is broken in one of the modes of package programs.
@@ -96,14 +90,10 @@ func (l *Laptop) Broken(t *testing.T, mode string) string { return l.BrokenOf(t,
 // BrokenOf is Broken for another program.
 func (l *Laptop) BrokenOf(t *testing.T, real, mode string) string {
 	t.Helper()
-	path, err := once("broken "+mode+" "+real, func(dir string) (string, error) {
+	return once(t, "broken "+mode+" "+real, func(dir string) (string, error) {
 		if dir = filepath.Join(dir, "broken "+filepath.Base(real)); os.MkdirAll(dir, 0o755) != nil {
 			return "", fmt.Errorf("%s cannot be made", dir)
 		}
 		return programs.Broken(context.Background(), dir, real, mode)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -241,21 +241,13 @@ func (o *output) String() string {
 // Start starts a target, for instance one to interrupt.
 func (l *Laptop) Start(t *testing.T, args ...string) *Running {
 	t.Helper()
-	mage, err := compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.start(t, append([]string{mage}, args...))
+	return l.start(t, append([]string{compiled(t)}, args...))
 }
 
 // OnTerminal is Start with a terminal for its output.
 func (l *Laptop) OnTerminal(t *testing.T, args ...string) *Running {
 	t.Helper()
-	mage, err := compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.start(t, []string{"script", "-qefc", strings.Join(append([]string{"exec", mage}, args...), " "), os.DevNull})
+	return l.start(t, []string{"script", "-qefc", strings.Join(append([]string{"exec", compiled(t)}, args...), " "), os.DevNull})
 }
 
 func (l *Laptop) start(t *testing.T, words []string) *Running {

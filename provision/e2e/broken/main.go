@@ -91,9 +91,20 @@ func serve(mode string) error {
 			http.Error(w, "I answer 500, as the test wants it", http.StatusInternalServerError)
 		}))
 	case "forgetful": // ready, and everything is new each time
-		return http.Serve(listener, http.HandlerFunc(forget))
+		return http.Serve(listener, answers(func(string) bool { return false }))
 	case "brief": // it dies after a check has found it healthy, and before it has been watched for long enough
-		go func() { _ = http.Serve(listener, http.HandlerFunc(remember)) }()
+		var seen sync.Map
+		asked := make(chan struct{}) // closed when an item has come a second time
+		askedAgain := sync.OnceFunc(func() { close(asked) })
+		go func() {
+			_ = http.Serve(listener, answers(func(list string) bool {
+				_, known := seen.LoadOrStore(list, true)
+				if known {
+					askedAgain()
+				}
+				return known
+			}))
+		}()
 		<-asked
 		time.Sleep(8 * time.Second)
 		return says("I have answered for a while and exit, as the test wants it")
@@ -110,42 +121,24 @@ func serve(mode string) error {
 	return fmt.Errorf("mode %q: no such way to be broken", mode)
 }
 
-func forget(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/readyz" {
-		fmt.Fprintln(w, "ready")
-		return
-	}
-	body, _ := io.ReadAll(r.Body)
-	if r.Method == http.MethodPut { // the filter of the check is made
-		return
-	}
-	_, list, _ := strings.Cut(string(body), `"uri_list":`)
-	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
+// answers serves as the real program does, as far as a check goes. known tells whether a list of items was sent before.
+func answers(known func(list string) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			fmt.Fprintln(w, "ready")
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		if r.Method == http.MethodPut { // the filter of the check is made
+			return
+		}
+		_, list, _ := strings.Cut(string(body), `"uri_list":`)
+		if known(list) {
+			list = "[]}"
+		}
+		fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
+	})
 }
-
-// remember answers as the real program does, as far as a check goes.
-func remember(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/readyz" {
-		fmt.Fprintln(w, "ready")
-		return
-	}
-	body, _ := io.ReadAll(r.Body)
-	if r.Method == http.MethodPut {
-		return
-	}
-	_, list, _ := strings.Cut(string(body), `"uri_list":`)
-	if _, known := seen.LoadOrStore(list, true); known {
-		list = "[]}"
-		askedAgain()
-	}
-	fmt.Fprintf(w, `{"uri_list":%s,"total":1,"duplicates":0}`, strings.TrimSuffix(list, "}"))
-}
-
-var (
-	seen       sync.Map
-	asked      = make(chan struct{}) // closed when an item has come a second time
-	askedAgain = sync.OnceFunc(func() { close(asked) })
-)
 
 func notify(state string) error {
 	_, err := daemon.SdNotify(false, state)
