@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/bench/downloads"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
 )
 
@@ -87,17 +86,8 @@ func (v *victim) restart(sample string, sig syscall.Signal, batches int) (took t
 		}
 		all = append(all, time.Since(began))
 		v.out.Run(sample, report.Took("start", all[len(all)-1]))
-		memory = resident(v.srv.cmd.Process.Pid)
+		now, _ := downloads.Memory(v.srv.cmd.Process.Pid)
+		memory = fmt.Sprintf("%.0f kB", now/1024)
 	}
 	return report.Median(all), memory, nil
-}
-
-func resident(pid int) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return "unknown"
 }

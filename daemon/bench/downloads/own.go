@@ -60,7 +60,7 @@ func (o Options) runJob(concurrency int, job, list string, perCall map[string]ma
 	n := float64(o.Pages)
 	m.rate = n / spent.Seconds()
 	m.cpu = (after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) * 1000 / n
-	_, m.memory = memory(p.cmd.Process.Pid)
+	_, m.memory = Memory(p.cmd.Process.Pid)
 	if perCall == nil {
 		return m, p.stop()
 	}
@@ -125,7 +125,7 @@ func (o Options) queued() error {
 				return err
 			}
 			handed = append(handed, time.Since(start).Seconds())
-			now, _ := memory(p.cmd.Process.Pid)
+			now, _ := Memory(p.cmd.Process.Pid)
 			resident = append(resident, now)
 			if err := p.end(); err != nil {
 				return err

@@ -144,8 +144,8 @@ func (p *program) metrics() (map[string]float64, error) {
 	}
 }
 
-// memory returns the present and the peak resident memory of a process, in bytes.
-func memory(pid int) (now, peak float64) {
+// Memory returns the present and the peak resident memory of a process, in bytes.
+func Memory(pid int) (now, peak float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
 		var kilobytes float64
@@ -175,7 +175,7 @@ func watched(cmd *exec.Cmd) (peak float64, err error) {
 		case err := <-ended:
 			return peak, err
 		case <-look.C:
-			_, now := memory(cmd.Process.Pid)
+			_, now := Memory(cmd.Process.Pid)
 			peak = max(peak, now)
 		}
 	}
