@@ -24,7 +24,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, remember bool) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "application/json" && r.URL.RawQuery == "":
-		s.jsonBatch(w, r, remember)
+		s.withList(w, r, func(w http.ResponseWriter, l *list, f *filter) { s.jsonBatch(w, l, f, remember) })
 	case err == nil && (kind == "text/plain" || kind == "application/x-ndjson") && soundQuery(r.URL.Query()):
 		s.stream(w, r, kind == "application/x-ndjson", remember)
 	default:
@@ -89,15 +89,21 @@ func (s *Server) readList(w http.ResponseWriter, r *http.Request) *list {
 	return l
 }
 
-func (s *Server) jsonBatch(w http.ResponseWriter, r *http.Request, remember bool) {
+// withList reads the list of a call, finds its filter, and has answer answer, which holds mu.
+func (s *Server) withList(w http.ResponseWriter, r *http.Request, answer func(w http.ResponseWriter, l *list, f *filter)) {
 	l := s.readList(w, r)
 	if l == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.lookup(w, l.ref)
-	if f == nil || f.refusesItems(w) {
+	if f := s.lookup(w, l.ref); f != nil {
+		answer(w, l, f)
+	}
+}
+
+func (s *Server) jsonBatch(w http.ResponseWriter, l *list, f *filter, remember bool) {
+	if f.refusesItems(w) {
 		return
 	}
 	if !remember {

@@ -11,22 +11,20 @@ import (
 )
 
 func (s *Server) info(name string, f *filter) client.FilterInfo {
-	if f.kind == "timing" {
-		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Expire: f.expire.Seconds(), Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
-	}
-	if f.kind == "exact" {
-		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Items: uint64(len(f.seen)), Generation: uint64(f.generation)}
-	}
-	if f.kind == "simhash" {
-		items := 0
+	i := client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Generation: uint64(f.generation)}
+	switch f.kind {
+	case "timing", "exact":
+		i.Expire, i.Items = f.expire.Seconds(), uint64(len(f.seen))
+	case "simhash":
+		i.Distance, i.FeatureHash = 3, f.featureHash
 		for _, ids := range f.texts {
-			items += len(ids)
+			i.Items += uint64(len(ids))
 		}
-		return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Distance: 3, FeatureHash: f.featureHash, Items: uint64(items), Generation: uint64(f.generation)}
+	default:
+		i.Capacity, i.ErrorRate, i.OnFull, i.Bytes = f.capacity, f.errorRate, f.onFull, f.capacity*25/8
+		i.ItemsEstimate, i.FillRatio, i.FPREstimate = uint64(len(f.seen)), 0.25, 0.00001
 	}
-	return client.FilterInfo{ID: f.id, Name: name, Kind: f.kind, Capacity: f.capacity, ErrorRate: f.errorRate,
-		OnFull: f.onFull, ItemsEstimate: uint64(len(f.seen)), FillRatio: 0.25, FPREstimate: 0.00001,
-		Bytes: f.capacity * 25 / 8, Generation: uint64(f.generation)}
+	return i
 }
 
 func (s *Server) list(w http.ResponseWriter) {

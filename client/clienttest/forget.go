@@ -7,17 +7,7 @@ import (
 )
 
 // forget answers POST /api/v1/forget.
-func (s *Server) forget(w http.ResponseWriter, r *http.Request) {
-	l := s.readList(w, r)
-	if l == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.lookup(w, l.ref)
-	if f == nil {
-		return
-	}
+func (s *Server) forget(w http.ResponseWriter, l *list, f *filter) {
 	if f.refusesItems(w) {
 		return
 	}

@@ -30,26 +30,18 @@ func (f *filter) isHeld(k key, now time.Time) bool {
 	return is && now.Before(h.until)
 }
 
-// reserving finds the filter of a call. It returns nil if the call has been answered. The caller holds mu.
-func (s *Server) reserving(w http.ResponseWriter, ref string) *filter {
-	f := s.lookup(w, ref)
-	if f != nil && f.kind != "exact" && f.kind != "timing" {
-		Problem(w, http.StatusUnprocessableEntity, "reserve_not_supported", "the filter is of the kind "+f.kind, nil)
-		return nil
+// refusesReservations answers the call, and returns true, if none of the filter's items can be reserved.
+func (f *filter) refusesReservations(w http.ResponseWriter) bool {
+	if f.kind == "exact" || f.kind == "timing" {
+		return false
 	}
-	return f
+	Problem(w, http.StatusUnprocessableEntity, "reserve_not_supported", "the filter is of the kind "+f.kind, nil)
+	return true
 }
 
 // reserve answers POST /api/v1/reserve.
-func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
-	l := s.readList(w, r)
-	if l == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.reserving(w, l.ref)
-	if f == nil {
+func (s *Server) reserve(w http.ResponseWriter, l *list, f *filter) {
+	if f.refusesReservations(w) {
 		return
 	}
 	if !(*l.lease > 0) || *l.lease > 86400 {
@@ -92,15 +84,8 @@ func (s *Server) reserve(w http.ResponseWriter, r *http.Request) {
 }
 
 // settle answers POST /api/v1/commit and /api/v1/release.
-func (s *Server) settle(w http.ResponseWriter, r *http.Request, as string) {
-	l := s.readList(w, r)
-	if l == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.reserving(w, l.ref)
-	if f == nil {
+func (s *Server) settle(w http.ResponseWriter, l *list, f *filter, as string) {
+	if f.refusesReservations(w) {
 		return
 	}
 	until, ok := time.Time{}, true

@@ -174,11 +174,13 @@ func (s *Server) Handle(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/v1/filter" || r.URL.Path == "/api/v1/check"):
 		s.batch(w, r, r.URL.Path == "/api/v1/filter")
 	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/forget":
-		s.forget(w, r)
+		s.withList(w, r, s.forget)
 	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/reserve":
-		s.reserve(w, r)
+		s.withList(w, r, s.reserve)
 	case r.Method == http.MethodPost && (r.URL.Path == "/api/v1/commit" || r.URL.Path == "/api/v1/release"):
-		s.settle(w, r, strings.TrimPrefix(r.URL.Path, "/api/v1/"))
+		s.withList(w, r, func(w http.ResponseWriter, l *list, f *filter) {
+			s.settle(w, l, f, strings.TrimPrefix(r.URL.Path, "/api/v1/"))
+		})
 	case r.Method == http.MethodPost && r.URL.Path == "/api/v1/near":
 		s.near(w, r)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/filters":
