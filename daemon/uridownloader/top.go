@@ -26,8 +26,8 @@ other. Rates are those since the poll before. Errors are counted from a minute b
 start.
 
 With --once it ends after one table, whose rates are those of one --interval; with
---once --interval 0 that comes at once, without rates. With --json each poll is one
-line of JSON.`,
+--once --interval 0 that comes at once, without rates. With --json each poll that is
+answered is one line of JSON, and standard error has the others.`,
 		Example: `  uridownloader top
   uridownloader top --once --interval 0 --json | jq .jobs`,
 		Args: cobra.NoArgs,

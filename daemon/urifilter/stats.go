@@ -24,8 +24,8 @@ those since the poll before. The numbers are those of /metrics; calls for /metri
 /livez and /readyz are not among the requests.
 
 With --once it ends after one table, whose rates are those of one --interval; with
---once --interval 0 that comes at once, without rates. With --json each poll is one
-line of JSON.`,
+--once --interval 0 that comes at once, without rates. With --json each poll that is
+answered is one line of JSON, and standard error has the others.`,
 		Example: `  urifilter stats
   urifilter stats --once --interval 0 --json | jq .filters`,
 		Args: cobra.NoArgs,

@@ -17,11 +17,16 @@ import (
 type Watching struct {
 	Interval             time.Duration
 	Once, JSON, Terminal bool
+
+	away io.Writer // is told of polls without an answer with JSON, which programs read; nil: the output
 }
 
 // Flags adds --json, --interval and --once, which are judged before anything is done.
 func (w *Watching) Flags(cmd *cobra.Command) {
-	cmd.PreRunE = func(*cobra.Command, []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if w.JSON {
+			w.away = cmd.ErrOrStderr()
+		}
 		if w.Interval < 0 || w.Interval == 0 && !w.Once {
 			return UsageError{fmt.Errorf("--interval %s: want more than 0, or 0 with --once", w.Interval)}
 		}
@@ -45,6 +50,10 @@ func Watch[T any](ctx context.Context, out io.Writer, w Watching, poll func(cont
 			}
 		}
 		return write(value, out)
+	}
+	away := out
+	if w.away != nil {
+		away = w.away
 	}
 	first, err := poll(ctx)
 	if err != nil {
@@ -73,7 +82,7 @@ func Watch[T any](ctx context.Context, out io.Writer, w Watching, poll func(cont
 		case err != nil && w.Once:
 			return err
 		case err != nil:
-			if _, err := fmt.Fprintf(out, "no answer: %v\n", err); err != nil {
+			if _, err := fmt.Fprintf(away, "no answer: %v\n", err); err != nil {
 				return err
 			}
 			continue
