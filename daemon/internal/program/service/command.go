@@ -235,7 +235,7 @@ func newLogs(p systemd.Program) *cobra.Command {
 			if err := journal.Run(); err != nil && cmd.Context().Err() == nil {
 				return fmt.Errorf("journalctl: %w\nhint: root and the group systemd-journal may read the journal", err)
 			}
-			return nil
+			return command.Stopped(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep showing new lines")
