@@ -85,7 +85,7 @@ func TestValidate(t *testing.T) {
 		`browser.memory: 1MiB`:                      func(c *Config) { c.Browser.Memory = configs.MiB },
 		`worker.lanes: empty`:                       func(c *Config) { c.Worker.Lanes = nil },
 		`report.dsn: want https://KEY@HOST/PROJECT`: func(c *Config) { c.Report.DSN = "https://key:secret@host.example/1" },
-		`report.webhook: "x"`:                       func(c *Config) { c.Report.Webhook = "x" },
+		`report.webhook: want a URL`:                func(c *Config) { c.Report.Webhook = "x" },
 		`report.webhook_token_file: "x"`:            func(c *Config) { c.Report.WebhookTokenFile = "x" },
 		`report.mail_tls: "ssl"`:                    func(c *Config) { c.Report.MailTLS = "ssl" },
 		`report.mail_user: "x": without`:            func(c *Config) { c.Report.MailUser = "x" },

@@ -40,7 +40,7 @@ func (c Config) Validate() error {
 		f = append(f, err)
 	}
 	if c.Filter.URL != "" && !webURL(c.Filter.URL) {
-		f.Add("filter.url", "%q: want the URL of a urifilter daemon, such as http://127.0.0.1:8000", c.Filter.URL)
+		f.Add("filter.url", "want the URL of a urifilter daemon, such as http://127.0.0.1:8000") // it may have a password
 	}
 	f.AtLeast("dispatch.every", c.Dispatch.Every, time.Second)
 	f.Between("dispatch.ready", c.Dispatch.Ready, 1, 1_000_000)
@@ -82,7 +82,7 @@ func (c Config) Validate() error {
 
 func (r Report) check(f *fault.List) {
 	if r.Webhook != "" && !webURL(r.Webhook) {
-		f.Add("report.webhook", "%q: want a URL, such as https://chat.example.com/hooks/crawl", r.Webhook)
+		f.Add("report.webhook", "want a URL, such as https://chat.example.com/hooks/crawl") // it may be a secret
 	}
 	if r.DSN != "" && !validDSN(r.DSN) { // it has a key
 		f.Add("report.dsn", "want https://KEY@HOST/PROJECT, with the number of the project, as the service gives it out")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
@@ -37,8 +38,8 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` that holds the access token alone (env URIDOWNLOADER_TOKEN_FILE)")
 }
 
-// Master is the master that is called.
-type Master struct{ base, token string }
+// Master is the master that is called. shown is its address without user and password.
+type Master struct{ base, shown, token string }
 
 // Dial reads the flags, and calls nobody. Invalid flags are a [command.UsageError].
 func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
@@ -51,8 +52,9 @@ func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
 		m.base = "http://" + m.base
 	}
 	m.base = strings.TrimSuffix(m.base, "/")
+	m.shown = uri.Redact(m.base)
 	if u, err := url.Parse(m.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, command.UsageError{Err: fmt.Errorf("--server %q: want a URL such as %s", m.base, defaultServer)}
+		return nil, command.UsageError{Err: fmt.Errorf("--server %q: want a URL such as %s", m.shown, defaultServer)}
 	}
 	if given("token") {
 		return m, nil
@@ -138,7 +140,7 @@ func (m *Master) Do(ctx context.Context, method, path, contentType string, body 
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return nil, fmt.Errorf("%s: %w", m.base, err)
+		return nil, fmt.Errorf("%s: %w", m.shown, err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil
@@ -146,11 +148,11 @@ func (m *Master) Do(ctx context.Context, method, path, contentType string, body 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", m.base, resp.Status, err)
+		return nil, fmt.Errorf("%s: %s: %w", m.shown, resp.Status, err)
 	}
-	answer := &Error{server: m.base}
+	answer := &Error{server: m.shown}
 	if json.Unmarshal(text, &answer.Detail) != nil || answer.ErrorCode == "" {
-		return nil, fmt.Errorf("%s: %s\nhint: is that the address of a uridownloader master? (--server or URIDOWNLOADER_URL)", m.base, resp.Status)
+		return nil, fmt.Errorf("%s: %s\nhint: is that the address of a uridownloader master? (--server or URIDOWNLOADER_URL)", m.shown, resp.Status)
 	}
 	return nil, answer
 }
@@ -170,7 +172,7 @@ func (m *Master) JSON(ctx context.Context, method, path, contentType string, bod
 		return nil
 	}
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("%s: answer of %s %s: %w", m.base, method, path, err)
+		return fmt.Errorf("%s: answer of %s %s: %w", m.shown, method, path, err)
 	}
 	return nil
 }
