@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,10 +275,7 @@ func (m *Master) refusals(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if n == 0 {
-		n = 100
-	}
-	all, err := m.Store.Refusals(r.Context(), n)
+	all, err := m.Store.Refusals(r.Context(), cmp.Or(n, download.MaxRefusals))
 	if err != nil {
 		return err
 	}

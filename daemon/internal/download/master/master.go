@@ -258,6 +258,8 @@ PUT    /api/v1/jobs/{name}              a further version of a job
 DELETE /api/v1/jobs/{name}?confirm=name the job, with all that belongs to it
 POST   /api/v1/jobs/{name}/pause        no task of it is handed out
 POST   /api/v1/jobs/{name}/resume
+POST   /api/v1/jobs/{name}/generate     its script generate runs now
+POST   /api/v1/jobs/{name}/retry        failed tasks wait again; ?reason=timeout&host=HOST
 POST   /api/v1/jobs/{name}/uris         URIs: text/plain or application/x-ndjson, one a line
 GET    /api/v1/jobs/{name}/tasks        NDJSON; ?state=failed&limit=100
 GET    /api/v1/jobs/{name}/logs         NDJSON, one an attempt (0: a lease that was abandoned); ?limit=100

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -231,6 +232,26 @@ func TestBadCalls(t *testing.T) {
 	// Only the refusal itself is kept.
 	r.want(200, "setting.timeout: 1h0m0s", "GET", "/api/v1/refusals", "")
 	r.want(404, "unknown_job", "GET", "/api/v1/jobs/a", "")
+}
+
+// What people are told at / has every call, and the refusals are all that are kept.
+func TestWhatTheIndexPromises(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, index := r.do("GET", "/", "")
+	for pattern := range r.master.calls() {
+		if _, path, _ := strings.Cut(pattern, " "); path != "/{$}" && !regexp.MustCompile(`[ ]`+regexp.QuoteMeta(path)+`[ ?\n]`).MatchString(index) {
+			t.Errorf("/ says nothing of %s", pattern)
+		}
+	}
+	for i := range download.MaxRefusals + 1 {
+		if err := r.store.KeepRefusal(t.Context(), download.Refusal{Name: fmt.Sprint("job", i), Text: "no"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, text := r.do("GET", "/api/v1/refusals", ""); strings.Count(text, `"name"`) != download.MaxRefusals || !strings.Contains(text, `"job200"`) {
+		t.Errorf("%d refusals, want %d", strings.Count(text, `"name"`), download.MaxRefusals)
+	}
 }
 
 // jobsAway is a store whose server does not answer.

@@ -92,7 +92,7 @@ func (c *call) serve() error {
 	act, ok := c.route.actions[c.method()]
 	switch {
 	case len(c.route.actions) == 0:
-		return &problem.Error{Code: problem.UnknownPath, Detail: "/ lists the paths"}
+		return &problem.Error{Code: problem.UnknownPath, Detail: "/openapi.yaml describes the paths"}
 	case !ok:
 		return &problem.Error{Code: problem.MethodNotAllowed, Detail: "want " + c.route.allow, Header: [2]string{"Allow", c.route.allow}}
 	}

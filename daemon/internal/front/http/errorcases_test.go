@@ -109,7 +109,7 @@ func errorCases() map[string]errorCase {
 		"scope lacks":                  {code: "forbidden", status: 403, detail: "filter lacks the scope admin", header: `Www-Authenticate: Bearer realm="urifilter", error="insufficient_scope", scope="admin"`, opts: apitest.WithTokens, call: apitest.Request("PUT", "/api/v1/filters/new", "{}", "Authorization", "Bearer secret-filter")},
 		"scope lacks in the body":      {code: "forbidden", status: 403, opts: apitest.WithTokens, call: apitest.List(`{"filter_typeid":1,"uri_list":["a"],"access_token":"secret-read"}`)},
 		"another site's page":          {code: "cross_site", status: 403, call: apitest.Request("POST", "/api/v1/filter", ok, "Origin", "https://evil.example")},
-		"unknown path":                 {code: "unknown_path", status: 404, call: apitest.Request("GET", "/api/v2/filter", "")},
+		"unknown path":                 {code: "unknown_path", status: 404, detail: "/openapi.yaml describes the paths", call: apitest.Request("GET", "/api/v2/filter", "")},
 		"unclean path":                 {code: "unknown_path", status: 404, call: apitest.Request("POST", "/api//v1/filter", ok)},
 		"label is no path":             {code: "unknown_path", status: 404, call: apitest.Request("GET", "/api/v1/filters/uri/unknown", "")},
 		"unknown filter":               {code: "unknown_filter", status: 404, call: apitest.List(`{"filter_typeid":"nope","uri_list":["a"]}`)},
