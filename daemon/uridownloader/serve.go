@@ -58,12 +58,16 @@ func (f *flags) read() (settings.Config, *slog.Logger, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
+	unflagged := cfg.Validate()
 	for name, set := range f.set {
 		if f.cmd.Flags().Changed(name) {
 			set(&cfg)
 		}
 	}
-	return cfg, logs.New(os.Stderr, cfg.Log.Level, cfg.Log.Format), cfg.Validate()
+	if err = cfg.Validate(); err != nil && unflagged == nil {
+		err = command.UsageError{Err: err} // the flags alone are at fault
+	}
+	return cfg, logs.New(os.Stderr, cfg.Log.Level, cfg.Log.Format), err
 }
 
 // serve runs the roles until the command's context ends.

@@ -59,6 +59,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"filters", "drop", "uri", "--confirm", "uri", "--yes"}, 2, "none of the others can be"},
 		{[]string{"filters", "show", "nope"}, 1, "hint: known filters: ip, uri, "},
 		{[]string{"config", "check", "--config", "/nonexistent/file"}, 1, "/nonexistent/file"},
+		{[]string{"serve", "--durability", "often"}, 2, `durability: "often": want always or interval or none`},
+		{[]string{"serve", "--listen", "0.0.0.0:0"}, 2, "set auth.tokens_file"},
 	} {
 		code, out, errOut := cli(t, s, "", test.args...)
 		if code != test.code || !strings.Contains(out+errOut, test.want) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/logs"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
@@ -43,6 +44,7 @@ restarts it. A socket passed by systemd overrides --listen.`,
 			if err != nil {
 				return err
 			}
+			unflagged := cfg.Validate()
 			given := cmd.Flags().Changed
 			for _, o := range []struct {
 				flag string
@@ -59,7 +61,9 @@ restarts it. A socket passed by systemd overrides --listen.`,
 					*o.to = o.from
 				}
 			}
-			if err := cfg.Validate(); err != nil {
+			if err := cfg.Validate(); err != nil && unflagged == nil {
+				return command.UsageError{Err: err} // the flags alone are at fault
+			} else if err != nil {
 				return err
 			}
 			reload := lifecycle.ReloadSignals()

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
@@ -29,6 +30,9 @@ func newList(cmd *cobra.Command, kind string, line func(record map[string]any) s
 	var wanted string
 	calls.Command(cmd, func(cmd *cobra.Command, m *calls.Master, args []string) (err error) {
 		q := url.Values{}
+		if limit < 0 {
+			return command.UsageError{Err: fmt.Errorf("--limit %d: want 1 or more, or 0 for all", limit)}
+		}
 		if limit > 0 {
 			q.Set("limit", strconv.Itoa(limit))
 		}

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"syscall"
 	"testing"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
 // full is a file on a full disk.
@@ -28,5 +30,16 @@ func TestListOnAFullDisk(t *testing.T) {
 		if err := cmd.Execute(); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%q: %v, want %v", flags, err, syscall.ENOSPC)
 		}
+	}
+}
+
+// A negative limit is no limit of any kind.
+func TestNegativeLimit(t *testing.T) {
+	cmd := NewTasks()
+	cmd.SetArgs([]string{"news", "--server", "http://127.0.0.1:9", "--limit", "-1"})
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	if err := cmd.Execute(); !errors.As(err, new(command.UsageError)) {
+		t.Error(err)
 	}
 }

@@ -39,7 +39,7 @@ func TestReserveCommands(t *testing.T) {
 	id, _, _ := strings.Cut(mine[0], "\t")
 	ask(0, "", "2 items committed, 0 lost\n", "commit", "--reservation", id)
 	ask(1, "", "404 unknown_reservation", "release", "--reservation", strings.Repeat("1", 32))
-	ask(1, "", "leave one of them out", "commit", "--reservation", id, "mine.txt")
+	ask(2, "", "leave one of them out", "commit", "--reservation", id, "mine.txt")
 	ask(1, "a\n", "want RESERVATION, a tab", "commit")
 	ask(1, "x\n", "422 lease_invalid", "reserve", "--lease", "25h")
 	ask(1, "a\n", "422 reserve_not_supported", "reserve", "--type", "uri")

@@ -82,7 +82,7 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 					return eachReservation(b, ndjson, func(id string, items []json.RawMessage) error { return settle(ctx, daemon, id, items) })
 				})
 			case len(args) > 0:
-				return fmt.Errorf("--reservation is for all of its items, and %s has some%sleave one of them out", args[0], command.HintMark)
+				return command.UsageError{Err: fmt.Errorf("--reservation is for all of its items, and %s has some%sleave one of them out", args[0], command.HintMark)}
 			default:
 				daemon, dialErr := asked.Dial(cmd)
 				if dialErr != nil {
