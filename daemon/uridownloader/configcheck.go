@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/node"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
@@ -33,12 +34,15 @@ func newConfigCheck() *cobra.Command {
 				_, wrong := secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 				err = errors.Join(err, wrong)
 			}
-			for key, file := range map[string]string{"filter.token_file": cfg.Filter.TokenFile, "mongodb.uri_file": cfg.MongoDB.URIFile, "redis.password_file": cfg.Redis.PasswordFile} {
-				if _, wrong := secret.Read(file); wrong != nil {
-					err = errors.Join(err, fmt.Errorf("%s: %w", key, wrong))
+			for _, of := range []struct{ key, file string }{
+				{"filter.token_file", cfg.Filter.TokenFile}, {"mongodb.uri_file", cfg.MongoDB.URIFile}, {"redis.password_file", cfg.Redis.PasswordFile},
+				{"report.webhook_token_file", cfg.Report.WebhookTokenFile}, {"report.mail_password_file", cfg.Report.MailPasswordFile},
+			} {
+				if _, wrong := secret.Read(of.file); wrong != nil {
+					err = errors.Join(err, fmt.Errorf("%s: %w", of.key, wrong))
 				}
 			}
-			if err != nil {
+			if err = errors.Join(err, node.CheckCalls(cfg)); err != nil {
 				return err
 			}
 			if path == "" {

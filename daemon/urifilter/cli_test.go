@@ -148,8 +148,21 @@ func TestConfigCommands(t *testing.T) {
 	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, filepath.Join(dir, "none")) {
 		t.Errorf("check without the tokens file: got %d, %q", code, errOut)
 	}
-	// So is the certificate.
+	// So are passwords that the daemon would need.
 	t.Setenv("URIFILTER_AUTH_TOKENS_FILE", "")
+	t.Setenv("URIFILTER_REDIS_PASSWORD_FILE", filepath.Join(dir, "redis"))
+	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 0 {
+		t.Errorf("check with the embedded store: got %d, %q", code, errOut)
+	}
+	t.Setenv("URIFILTER_STORE", "redis")
+	t.Setenv("URIFILTER_MYSQL_ADDR", "127.0.0.1:3306")
+	t.Setenv("URIFILTER_MYSQL_PASSWORD_FILE", filepath.Join(dir, "mysql"))
+	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, "redis.password_file: open ") || !strings.Contains(errOut, "mysql.password_file: open ") {
+		t.Errorf("check without the passwords: got %d, %q", code, errOut)
+	}
+	t.Setenv("URIFILTER_STORE", "embedded")
+	t.Setenv("URIFILTER_MYSQL_ADDR", "")
+	// So is the certificate.
 	t.Setenv("URIFILTER_TLS_CERT_FILE", filepath.Join(dir, "cert.pem"))
 	t.Setenv("URIFILTER_TLS_KEY_FILE", filepath.Join(dir, "key.pem"))
 	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, filepath.Join(dir, "cert.pem")) {

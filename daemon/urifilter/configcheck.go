@@ -25,7 +25,7 @@ func newConfigCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var tokens, certificate error
+			var tokens, certificate, redis, mysql error
 			if cfg.Auth.TokensFile != "" {
 				var warnings []string
 				_, warnings, tokens = configs.LoadTokens(cfg.Auth.TokensFile)
@@ -36,10 +36,13 @@ func newConfigCheck() *cobra.Command {
 			if cfg.TLS.CertFile != "" {
 				_, certificate = secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 			}
-			if err := errors.Join(tokens, certificate); err != nil {
-				return err
+			if cfg.Store == "redis" {
+				redis = readable("redis.password_file", cfg.Redis.PasswordFile)
 			}
-			if err := server.CheckCalls(cfg, nil); err != nil {
+			if cfg.MySQL.Addr != "" {
+				mysql = readable("mysql.password_file", cfg.MySQL.PasswordFile)
+			}
+			if err := errors.Join(tokens, certificate, redis, mysql, server.CheckCalls(cfg, nil)); err != nil {
 				return err
 			}
 			if path == "" {
@@ -51,4 +54,12 @@ func newConfigCheck() *cobra.Command {
 	}
 	settings.Flag(cmd, &file)
 	return cmd
+}
+
+// readable says why the daemon could not read the secret in a file of the settings; nil: it can.
+func readable(key, file string) error {
+	if _, err := secret.Read(file); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
 }

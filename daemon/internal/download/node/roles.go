@@ -14,7 +14,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // look is how often a dispatcher looks for new URIs that no master in its own process has announced.
@@ -91,11 +90,8 @@ func (n *Node) openNotifier(registry prometheus.Registerer) error {
 		Addrs: r.Addrs, Username: r.Username, Password: password, DB: r.DB, MasterName: r.MasterName, URL: r.URL,
 		Wake: calls, Log: n.log, Registry: registry,
 	}
-	if r.TLS {
-		o.TLS, err = tlsdial.Open("redis", tlsdial.Files{CA: r.TLSCAFile, Cert: r.TLSCertFile, Key: r.TLSKeyFile, ServerName: r.TLSServerName}, dialIn, n.log)
-		if err != nil {
-			return err
-		}
+	if o.TLS, err = openCall("redis", r.CallTLS, n.log); err != nil {
+		return err
 	}
 	n.notifier, err = wake.Open(o)
 	return err

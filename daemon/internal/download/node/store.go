@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -74,16 +75,33 @@ func OpenMongoDB(ctx context.Context, cfg settings.Config, log *slog.Logger) (do
 		m.URI = uri
 	}
 	o := mongodb.Options{URI: m.URI, Database: m.Database, KeepLogs: cfg.KeepLogs, Log: log}
-	if m.TLS {
-		var err error
-		o.TLS, err = tlsdial.Open("mongodb", tlsdial.Files{CA: m.TLSCAFile, Cert: m.TLSCertFile, Key: m.TLSKeyFile, ServerName: m.TLSServerName}, dialIn, log)
-		if err != nil {
-			return nil, err
-		}
+	var err error
+	if o.TLS, err = openCall("mongodb", m.CallTLS, log); err != nil {
+		return nil, err
 	}
 	store, err := mongodb.Open(ctx, o)
 	if err != nil {
 		return nil, err // not a typed nil
 	}
 	return store, nil
+}
+
+// openCall returns the dialer for calling a server by TLS; nil: without TLS, or as its URI says.
+func openCall(section string, c configs.CallTLS, log *slog.Logger) (*tlsdial.Dialer, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	return tlsdial.Open(section, tlsdial.Files{CA: c.TLSCAFile, Cert: c.TLSCertFile, Key: c.TLSKeyFile, ServerName: c.TLSServerName}, dialIn, log)
+}
+
+// CheckCalls reads the certificates for servers that the program calls. Unusable ones are an error.
+func CheckCalls(cfg settings.Config) error {
+	var store, redis error
+	if cfg.Store == StoreMongoDB {
+		_, store = openCall("mongodb", cfg.MongoDB.CallTLS, nil)
+	}
+	if cfg.Redis.Given() {
+		_, redis = openCall("redis", cfg.Redis.CallTLS, nil)
+	}
+	return errors.Join(store, redis)
 }
