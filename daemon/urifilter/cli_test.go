@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -167,6 +168,23 @@ func TestConfigCommands(t *testing.T) {
 	t.Setenv("URIFILTER_TLS_KEY_FILE", filepath.Join(dir, "key.pem"))
 	if code, _, errOut := cli(t, nil, "", "config", "check"); code != 1 || !strings.Contains(errOut, filepath.Join(dir, "cert.pem")) {
 		t.Errorf("check without the certificate: got %d, %q", code, errOut)
+	}
+}
+
+// fullDisk is an output on a full disk.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A verification whose findings could not be written has not succeeded.
+func TestVerifyOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "filters"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var errOut bytes.Buffer
+	if code := run(t.Context(), []string{"verify", "--data-dir", dir}, nil, fullDisk{}, &errOut); code != 1 || !strings.Contains(errOut.String(), syscall.ENOSPC.Error()) {
+		t.Errorf("got %d, %q", code, &errOut)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -51,9 +52,10 @@ It exits with 0 when all is sound, and with 1 when there is damage.`,
 }
 
 func verify(cmd *cobra.Command, dir string, repair bool) error {
-	out := cmd.OutOrStdout()
+	out := bufio.NewWriter(cmd.OutOrStdout())
 	filters, damaged := 0, 0
 	err := embedded.Verify(dir, repair, func(f embedded.Finding) {
+		defer out.Flush() // its error is that of the last one, too
 		if f.Strange {
 			fmt.Fprintf(out, "%s: not a filter's folder; the daemon leaves it alone\n", f.Dir)
 			return
@@ -92,5 +94,5 @@ func verify(cmd *cobra.Command, dir string, repair bool) error {
 		return fmt.Errorf("%s: %d of %d filters are damaged\nhint: --repair keeps what is whole of a journal; a bit-map is put back from a copy, or its folder moved away", dir, damaged, filters)
 	}
 	fmt.Fprintf(out, "%s: %d filters, no damage left\n", dir, filters)
-	return nil
+	return out.Flush()
 }
