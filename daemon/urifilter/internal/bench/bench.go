@@ -3,6 +3,7 @@ package bench
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -60,6 +61,22 @@ func (f *formats) check() error {
 	return nil
 }
 
+// show prints a result, and draws it.
+func (f *formats) show(cmd *cobra.Command, result any, c plot.Chart, rows [][]string, table func(io.Writer) error) error {
+	return errors.Join(f.print(cmd.OutOrStdout(), result, rows, table), f.draw(c))
+}
+
+// print prints a result: as JSON, with the rows of a CSV, or by table.
+func (f *formats) print(out io.Writer, result any, rows [][]string, table func(io.Writer) error) error {
+	switch {
+	case f.asJSON:
+		return command.WriteJSON(out, result)
+	case f.asCSV:
+		return csv.NewWriter(out).WriteAll(rows)
+	}
+	return table(out)
+}
+
 func (f *formats) draw(c plot.Chart) error {
 	for _, name := range f.plots {
 		if err := c.Write(name); err != nil {
@@ -67,21 +84,6 @@ func (f *formats) draw(c plot.Chart) error {
 		}
 	}
 	return nil
-}
-
-// show draws and prints a result: as JSON, with the rows of a CSV, or by table.
-func (f *formats) show(cmd *cobra.Command, result any, c plot.Chart, rows [][]string, table func(io.Writer) error) error {
-	if err := f.draw(c); err != nil {
-		return err
-	}
-	switch out := cmd.OutOrStdout(); {
-	case f.asJSON:
-		return command.WriteJSON(out, result)
-	case f.asCSV:
-		return csv.NewWriter(out).WriteAll(rows)
-	default:
-		return table(out)
-	}
 }
 
 // progress is a line on a terminal; elsewhere it shows nothing.

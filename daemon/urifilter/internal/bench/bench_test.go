@@ -50,6 +50,11 @@ func TestHash(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "\nXXH3 ") || !strings.Contains(out, "digits: 3,000 items, 3,000 asked for, ideal ") {
 		t.Errorf("table: got %d, %s", code, out)
 	}
+	// What was measured is printed, even if it cannot be drawn.
+	code, out, errOut = ask(t, "hash", "--items", "3000", "--plot", filepath.Join(dir, "none", "a.svg"))
+	if code != 1 || !strings.Contains(out, "\nXXH3 ") || !strings.Contains(errOut, "no such file") {
+		t.Errorf("no folder for the picture: got %d, %s%s", code, out, errOut)
+	}
 	short := filepath.Join(dir, "short.txt")
 	if err := os.WriteFile(short, []byte("a\nb\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -185,7 +186,7 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 	result, err := load.Run(ctx, *o)
 	p.clear()
 	if err != nil {
-		return explainLoad(err)
+		return explainLoad(err, o.Protocol)
 	}
 	report := loadReport{
 		Server: target.URL.Redacted(), Filter: o.Filter, Kept: !own, Protocol: o.Protocol, Connections: o.Connections, Batch: o.Batch,
@@ -204,15 +205,11 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 }
 
 func (f *loadFlags) show(cmd *cobra.Command, report loadReport) error {
+	err := f.formats.print(cmd.OutOrStdout(), report, nil, report.write)
 	if len(report.Latency.Curve) > 0 {
-		if err := f.formats.draw(report.chart()); err != nil {
-			return err
-		}
+		err = errors.Join(err, f.formats.draw(report.chart()))
 	}
-	if f.formats.asJSON {
-		return command.WriteJSON(cmd.OutOrStdout(), report)
-	}
-	return report.write(cmd.OutOrStdout())
+	return err
 }
 
 // verdict returns an error if a batch failed, or none got through.

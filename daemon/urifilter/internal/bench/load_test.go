@@ -220,6 +220,7 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 		{[]string{"--filter=nix"}, 1, "hint: known filters: ip,"},
 		{[]string{"--server=a:1,b:1"}, 2, "--server: want one daemon, not several"},
 		{[]string{"--server=http://127.0.0.1:1"}, 1, "hint: is the daemon running?"},
+		{[]string{"--protocol=resp", "--resp=redis://127.0.0.1:1"}, 1, "hint: set resp.listen of the daemon, and name that port with --resp"},
 	} {
 		if code, out, errOut := askLoad(t, s, 0, c.args...); code != c.code || out != "" || !strings.Contains(errOut, c.want) {
 			t.Errorf("%q: got %d, %q%s", c.args, code, out, errOut)

@@ -186,8 +186,8 @@ func explainOwn(err error) error {
 	return fmt.Errorf("a filter for this run: %w", err)
 }
 
-// explainLoad says what to do if the first batch did not get through.
-func explainLoad(err error) error {
+// explainLoad says what to do if the first batch of a protocol did not get through.
+func explainLoad(err error, protocol load.Protocol) error {
 	var prime *load.PrimeError
 	if !errors.As(err, &prime) {
 		return err
@@ -196,6 +196,9 @@ func explainLoad(err error) error {
 		items.TooManyItems:   "give a smaller --batch, or the daemon a larger limits.items",
 		problem.BodyTooLarge: "give a smaller --batch, or the daemon a larger limits.body_bytes",
 	}[prime.Code]
+	if protocol == load.RESP && prime.Code == "connection_refused" {
+		hint = "set resp.listen of the daemon, and name that port with --resp or URIFILTER_RESP"
+	}
 	if hint == "" {
 		return err
 	}
