@@ -111,12 +111,14 @@ func csvSource(r io.Reader, column string) (source, error) {
 	rows := csv.NewReader(in)
 	rows.Comma = rune(sniff.Separator(first)[0])
 	rows.FieldsPerRecord, rows.LazyQuotes, rows.ReuseRecord = -1, true, true
+	widest := 0 // of the rows
 	at, err := strconv.Atoi(column)
 	if at--; err != nil {
 		names, err := rows.Read()
 		if err != nil {
 			return nil, err
 		}
+		widest = len(names)
 		at = slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), column) })
 		if at < 0 {
 			return nil, &notText{fmt.Sprintf("the table has no column %q", column), "its columns: " + strings.Join(names, ", ")}
@@ -127,6 +129,10 @@ func csvSource(r io.Reader, column string) (source, error) {
 	}
 	return func() (string, error) {
 		row, err := rows.Read()
+		if errors.Is(err, io.EOF) && 0 < widest && widest <= at {
+			return "", &notText{fmt.Sprintf("the table has no column %d", at+1), fmt.Sprintf("its rows have up to %d columns", widest)}
+		}
+		widest = max(widest, len(row))
 		if err != nil || at >= len(row) {
 			return "", err
 		}
@@ -140,6 +146,7 @@ func sitemapSource(r io.Reader, _ string) (source, error) {
 	in.CharsetReader = charset.NewReaderLabel
 	var open []string // elements
 	var text strings.Builder
+	is := false // a sitemap
 	inLoc := func() bool {
 		n := len(open)
 		return n >= 2 && open[n-1] == "loc" && (open[n-2] == "url" || open[n-2] == "sitemap")
@@ -147,11 +154,15 @@ func sitemapSource(r io.Reader, _ string) (source, error) {
 	return func() (string, error) {
 		for {
 			token, err := in.Token()
+			if errors.Is(err, io.EOF) && !is && in.InputOffset() > 0 {
+				return "", &notText{"no sitemap: it has neither urlset nor sitemapindex", "without `--as sitemap`, each line is an item"}
+			}
 			if err != nil {
 				return "", err
 			}
 			switch token := token.(type) {
 			case xml.StartElement:
+				is = is || slices.Contains([]string{"urlset", "url", "sitemapindex", "sitemap"}, token.Name.Local)
 				open = append(open, token.Name.Local)
 				text.Reset()
 			case xml.CharData:
