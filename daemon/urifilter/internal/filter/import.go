@@ -83,7 +83,7 @@ func (c *importCommand) run(cmd *cobra.Command, name string) error {
 	if err := c.check(cmd); err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("filter") && os.Getenv("URIFILTER_FILTER") == "" {
+	if !cmd.Flags().Changed("filter") && connection.Filter(cmd, "") == "" {
 		return command.UsageError{Err: errors.New("--filter: want the name of the filter that is to have the items")}
 	}
 	switch {

@@ -196,6 +196,10 @@ func TestImportRefuses(t *testing.T) {
 	if code, _, errOut := cli(t, s, "", "import", at+"/0/bits"); code != 2 || !strings.Contains(errOut, "--filter: want the name") {
 		t.Errorf("no filter: got %d, %q", code, errOut)
 	}
+	t.Setenv("URIFILTER_TYPE", "ip") // the old name of URIFILTER_FILTER
+	if code, _, errOut := cli(t, s, "old\n", "import", "-"); code != 0 || !strings.HasPrefix(errOut, "1 read, 1 new") {
+		t.Errorf("the filter by its old variable: got %d, %q", code, errOut)
+	}
 	if code, _, errOut := cli(t, s, "a\n", "import", "--filter", "ip", "--state", "x", "-"); code != 2 || !strings.Contains(errOut, "--state") {
 		t.Errorf("state of a pipe: got %d, %q", code, errOut)
 	}
