@@ -289,6 +289,7 @@ func TestFaults(t *testing.T) {
 		{1, "404 unknown_job", []string{"tasks", "news"}},
 		{1, "400 invalid_parameter", []string{"tasks", "news2", "--state", "lost"}},
 		{2, "want --confirm news", []string{"job", "drop", "news"}},
+		{1, "hint: `uridownloader job change FILE`", []string{"job", "add", filepath.Join(p.dir, "news2.yaml")}},
 	} {
 		if c.args[0] == "tasks" && c.args[1] == "news2" {
 			p.must("", "job", "add", write(t, p.dir, "news2.yaml", "name: news2"))

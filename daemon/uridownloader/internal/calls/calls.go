@@ -108,6 +108,10 @@ func Hint(err error) string {
 			return "use a token that has this scope (--token-file or URIDOWNLOADER_TOKEN)"
 		}
 		switch answer.ErrorCode {
+		case "unknown_path":
+			return "is that the address of a uridownloader master? (--server or URIDOWNLOADER_URL)"
+		case "job_exists":
+			return "`uridownloader job change FILE` makes a new version of it, and `uridownloader job uris` adds URIs to it"
 		case "unknown_job":
 			return "`uridownloader job list` lists them"
 		case "invalid_uri":

@@ -59,7 +59,7 @@ func hintOfAnswer(e *client.Error) string {
 		return "`urifilter filters show NAME` shows how it was made"
 	case e.ErrorCode == problem.StoreFailed:
 		return "the daemon's log says what its disk did (journalctl -u urifilter)"
-	case e.ErrorCode == "" && e.Status < 500:
+	case e.ErrorCode == "" && e.Status < 500, e.ErrorCode == problem.UnknownPath:
 		return "is that the address of a urifilter daemon? (--server or URIFILTER_URL)"
 	case e.RetryAfter > 0:
 		return fmt.Sprintf("try again in %s", e.RetryAfter.Round(time.Second))

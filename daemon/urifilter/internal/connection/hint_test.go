@@ -34,6 +34,7 @@ func TestHintsSayWhatIsNext(t *testing.T) {
 		"409 filter_conflict": "`urifilter filters show NAME`",
 		"503 store_failed":    "the daemon's log",
 		"404 ":                "is that the address of a urifilter daemon?",
+		"404 unknown_path":    "is that the address of a urifilter daemon?",
 	} {
 		s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			status, code, _ := strings.Cut(answer, " ")
@@ -41,7 +42,7 @@ func TestHintsSayWhatIsNext(t *testing.T) {
 				http.NotFound(w, nil)
 				return true
 			}
-			clienttest.Problem(w, map[string]int{"403": 403, "409": 409, "503": 503}[status], code, "so it is", nil)
+			clienttest.Problem(w, map[string]int{"403": 403, "404": 404, "409": 409, "503": 503}[status], code, "so it is", nil)
 			return true
 		})
 		if code, _, errOut := program.Ask(t, s, "", "filters", "list"); code != 1 || !strings.Contains(errOut, "hint: "+want) {
