@@ -82,6 +82,22 @@ func (f *Filter) madeFor() uint64 {
 	return f.load.holds
 }
 
+// Capacity is up to how many items the error rate asked for holds as the filter is now: that of all layers of one that
+// grows, else the one it was made with. 0: it has none.
+func (f *Filter) Capacity() uint64 {
+	switch layered := f.Set.(type) {
+	case Layered:
+		sum := uint64(0)
+		for _, l := range layered.Layers() {
+			sum += l.Header.Capacity
+		}
+		return sum
+	case Dumped:
+		return layered.Layers().Capacity
+	}
+	return f.bound.Items
+}
+
 // NearlyFull is the share of what a filter may have at which a warning is due.
 const NearlyFull = nearMemory / 100.0
 

@@ -60,7 +60,7 @@ func New(e *engine.Engine, registry prometheus.Registerer) *Tallies {
 		live:      desc("filter_items", "Items of a timing filter that have not expired, as last counted, of an exact one, or of a bloom filter of fingerprints; documents of a simhash one."),
 		fill:      desc("filter_fill_ratio", "Bits that are set among all, 0 to 1."),
 		estimate:  desc("filter_items_estimate", "Distinct items remembered, estimated from the fill."),
-		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds."),
+		capacity:  desc("filter_capacity_items", "Items at which the error rate asked for still holds: of all layers of a filter that grows."),
 		rate:      desc("filter_error_rate_ratio", "The false-positive ratio that was asked for."),
 		fpr:       desc("filter_fpr_estimate_ratio", "Present false-positive ratio, estimated from the fill."),
 		bytes:     desc("filter_bytes", "Size of the bit-map, of a timing or exact filter's table, or of a simhash filter's index; for exact filters and fingerprints in Redis, of the mirror."),
@@ -209,7 +209,7 @@ func (t *Tallies) collect(ch chan<- prometheus.Metric, f *engine.Filter) {
 	gauge(t.bytes, float64(st.Bytes))
 	_, bits := f.Set.(engine.BitMap)
 	if bound := f.Bound(); bits || bound.Items > 0 {
-		gauge(t.capacity, float64(bound.Items))
+		gauge(t.capacity, float64(f.Capacity()))
 		gauge(t.rate, bound.ErrorRate)
 	}
 	if !bits {

@@ -2,7 +2,9 @@ package tally_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/tally"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
@@ -99,5 +102,46 @@ func TestTallies(t *testing.T) {
 	}
 	if text := scrape(t, registry); !strings.Contains(text, `urifilter_items_total{filter="uri",result="new"} 0`+"\n") {
 		t.Errorf("a filter that was made again does not begin at zero:\n%s", text)
+	}
+}
+
+// A filter that grows has the capacity of all its layers, whatever it counts them with.
+func TestCapacityOfAFilterThatGrows(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	e, err := engine.Open(t.Context(), store, engine.Settings{Filters: []engine.Spec{
+		{ID: 1, Name: "bits", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 1e-4, OnFull: "grow"}},
+		{ID: 2, Name: "chain", Kind: "scaling", Params: configs.Scaling{Capacity: 1000, ErrorRate: 1e-4, OnFull: "grow", Expansion: 2}},
+	}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	tally.New(e, registry)
+	for _, f := range e.Filters() {
+		if n := f.Capacity(); n != 1000 {
+			t.Errorf("an empty filter %s has a capacity of %d", f.Name, n)
+		}
+		for batch := range 10 {
+			keys := make([]bloom.Hash, 500)
+			for i := range keys {
+				keys[i] = bloom.Sum(0, []byte(strconv.Itoa(batch*500+i)))
+			}
+			if _, err := f.Add(t.Context(), keys, 0, make([]bool, len(keys))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := f.Capacity()
+		if want := fmt.Sprintf("urifilter_filter_capacity_items{filter=%q} %s\n", f.Name, strconv.FormatFloat(float64(n), 'g', -1, 64)); n < 5000 || !strings.Contains(scrape(t, registry), want) {
+			t.Errorf("a filter %s with 5000 items has a capacity of %d; metrics lack %s", f.Name, n, want)
+		}
 	}
 }

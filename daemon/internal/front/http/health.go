@@ -69,12 +69,12 @@ func (c *call) readyVerbose(err error) error {
 	fmt.Fprintf(&b, "daemon: %s\n", store)
 	for _, f := range c.s.engine.Filters() {
 		st := f.Stats()
-		bound := f.Bound().Items
-		if bound == 0 {
+		capacity := f.Capacity()
+		if capacity == 0 {
 			fmt.Fprintf(&b, "filter %s: %d items\n", f.Name, st.Items)
 			continue
 		}
-		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, bound)
+		fmt.Fprintf(&b, "filter %s: about %d of %d items\n", f.Name, st.Items, capacity)
 	}
 	for _, q := range c.s.engine.Quarantined() {
 		fmt.Fprintf(&b, "filter %s: in quarantine, its data are damaged; the log says more\n", q.Name)

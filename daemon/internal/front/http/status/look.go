@@ -110,7 +110,7 @@ func (s *Status) see(ctx context.Context) *look {
 // rowOf describes a filter, with its warnings.
 func (s *Status) rowOf(f *engine.Filter) (row, page.Notes) {
 	st, bound := f.Stats(), f.Bound()
-	r := row{ID: f.ID, Name: f.Name, Kind: f.Kind, Items: st.Items, Bytes: st.Bytes, Asked: bound.ErrorRate, Capacity: bound.Items, Grows: bound.Grows(), filter: f, Level: "ok"}
+	r := row{ID: f.ID, Name: f.Name, Kind: f.Kind, Items: st.Items, Bytes: st.Bytes, Asked: bound.ErrorRate, Capacity: f.Capacity(), Grows: bound.Grows(), filter: f, Level: "ok"}
 	var notes page.Notes
 	warn := func(level, key string, args ...any) {
 		notes = append(notes, page.Note{Of: f.Name, Link: pathFilters + page.Escaped(f.Name), Key: key, Args: args, Level: level})
@@ -121,15 +121,6 @@ func (s *Status) rowOf(f *engine.Filter) (row, page.Notes) {
 	var made time.Time
 	if bits, ok := f.Set.(engine.BitMap); ok {
 		r.BitMap, r.Estimate, r.FPR, r.Written, made = true, true, st.FPR, st.LastWriteback, bits.Header().Created
-	}
-	switch layered := f.Set.(type) {
-	case engine.Layered:
-		r.Capacity = 0
-		for _, l := range layered.Layers() {
-			r.Capacity += l.Header.Capacity
-		}
-	case engine.Dumped:
-		r.Capacity = layered.Layers().Capacity
 	}
 	if r.Capacity > 0 {
 		r.Share = float64(r.Items) / float64(r.Capacity)
