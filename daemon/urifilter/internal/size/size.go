@@ -98,6 +98,9 @@ func (o options) run(cmd *cobra.Command) error {
 	if o.idBytes < 1 || o.idBytes > 1024 {
 		return usage("--id-bytes %d: want 1 to 1024", o.idBytes)
 	}
+	if o.errorRate == 0 { // which stands for the default where it is left out
+		return usage("--error-rate 0: want more than 0")
+	}
 	specs, err := o.specs()
 	if err != nil {
 		return err

@@ -87,6 +87,7 @@ func TestSizeRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--kind \"blom\": want bloom or":                                 {"--items", "1M", "--kind", "blom"},
 		"want a whole number of items from 1":                            {"--items", "1.5"},
+		"--error-rate 0: want more than 0":                               {"--items", "1M", "--error-rate", "0"},
 		"--error-rate 0.9: want":                                         {"--items", "1M", "--error-rate", "0.9"},
 		"--layout \"print\": want fingerprints":                          {"--items", "1M", "--layout", "print"},
 		"--capacity 50000000000: want 18014398509 at most":               {"--items", "50G", "--layout", "fingerprints", "--error-rate", "1e-6"},
