@@ -79,7 +79,7 @@ func (c *call) begin(s *Server, w http.ResponseWriter, r *http.Request, anonymou
 	c.holder = budget.Holder{Address: caller.ElsewhereOfRemote(r.RemoteAddr)}
 	c.rc = http.NewResponseController(w)
 	c.start = time.Now()
-	c.route, c.name = s.match(r.URL.Path)
+	c.route, c.name = s.match(r.URL)
 	c.body.begin(c)
 	s.metrics.inFlight.Inc()
 }

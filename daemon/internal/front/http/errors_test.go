@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,3 +181,35 @@ func TestPanicWithoutAClient(t *testing.T) {
 type gone struct{ http.ResponseWriter }
 
 func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// An escaped slash is part of a filter's name, which cannot have one; it does not begin a verb.
+func TestSlashInANameIsPartOfIt(t *testing.T) {
+	r := apitest.New(t)
+	for call, want := range map[string]string{
+		"PUT /api/v1/filters/a%2Fb":                       `422 "error_code":"invalid_filter"`,
+		"GET /api/v1/filters/uri%2Fb":                     `404 "error_code":"unknown_filter"`,
+		"POST /api/v1/filters/uri%2Fclear?confirm=uri":    `405 "error_code":"method_not_allowed"`,
+		"POST /api/v1/filters/%75ri%2D/clear?confirm=uri": `404 "error_code":"unknown_filter"`,
+		"GET /api/v1/filters/%75ri":                       `200 "name":"uri"`,
+		"GET /api/v1/filters/uri%21":                      `404 "error_code":"unknown_filter"`,
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		req, err := http.NewRequest(method, r.HTTP.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := r.HTTP.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		status, part, _ := strings.Cut(want, " ")
+		if strconv.Itoa(resp.StatusCode) != status || !strings.Contains(string(text), part) {
+			t.Errorf("%s: %d %s, want %s", call, resp.StatusCode, text, want)
+		}
+	}
+}

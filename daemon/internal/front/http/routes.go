@@ -1,8 +1,10 @@
 package http
 
 import (
+	"cmp"
 	_ "embed"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -134,18 +136,25 @@ func allowed(actions map[string]action) string {
 }
 
 // match finds the route of a path, and the value of {name} in it.
-func (s *Server) match(path string) (r *route, name string) {
-	if r := s.routes[path]; r != nil && path != pathUnknown {
+func (s *Server) match(u *url.URL) (r *route, name string) {
+	if r := s.routes[u.Path]; r != nil && u.Path != pathUnknown {
 		return r, ""
 	}
-	if strings.HasPrefix(path, pathPages) {
+	if strings.HasPrefix(u.Path, pathPages) {
 		return s.routes[pathPages], ""
 	}
-	rest, ok := strings.CutPrefix(path, pathFilters+"/")
+	// With RawPath something is escaped that need not be, or a slash, which then belongs to the name.
+	rest, ok := strings.CutPrefix(cmp.Or(u.RawPath, u.Path), pathFilters+"/")
 	if !ok {
 		return s.routes[pathUnknown], ""
 	}
 	name, verb, deeper := strings.Cut(rest, "/")
+	if u.RawPath != "" {
+		var err error
+		if name, err = url.PathUnescape(name); err != nil { // package url has done it before
+			return s.routes[pathUnknown], ""
+		}
+	}
 	switch {
 	case name == "":
 	case !deeper:
