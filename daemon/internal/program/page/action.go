@@ -31,6 +31,7 @@ type Field struct {
 	Value   string   // at first
 	Options []string // to choose from; nil: a line of text
 	Number  bool
+	Needed  bool
 }
 
 // Consent is what the page of an action shows.

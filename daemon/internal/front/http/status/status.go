@@ -113,7 +113,7 @@ func actions() []page.Action {
 	}
 	return []page.Action{
 		{Path: page.Prefix + "create", Text: "create", Back: home, Call: create, Fields: []page.Field{
-			{Name: "name"}, {Name: "kind", Value: kinds[0], Options: kinds}, {Name: "capacity", Number: true}, {Name: "error_rate", Number: true}, {Name: "expire"},
+			{Name: "name", Needed: true}, {Name: "kind", Value: kinds[0], Options: kinds}, {Name: "capacity", Number: true}, {Name: "error_rate", Number: true}, {Name: "expire"},
 		}},
 		{Path: pathFilters + "{name}/writeback", Text: "writeback", Back: back, Call: post("writeback")},
 		{Path: pathFilters + "{name}/restore", Text: "restore", Back: back, Fields: []page.Field{{Name: "version"}}, Call: func(name string, form url.Values) (string, string, any) {
