@@ -67,6 +67,15 @@ func (r *Rig) validate(req *http.Request, body string, a Answer) {
 	if err := openapi3filter.ValidateResponse(context.Background(), out); err != nil {
 		r.T.Errorf("%s %s: answer is not as openapi.yaml says: %v", req.Method, req.URL.Path, err)
 	}
+	if described := route.Operation.Responses.Status(a.Status); described != nil {
+		for _, has := range []http.Header{a.Header, a.Trailer} {
+			for name := range has {
+				if strings.HasPrefix(name, "Urifilter-") && name != "Urifilter-Error" && described.Value.Headers[name] == nil {
+					r.T.Errorf("%s %s: openapi.yaml says nothing of the header %s", req.Method, req.URL.Path, name)
+				}
+			}
+		}
+	}
 	if a.Status >= 400 && a.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		r.validateProblem(a)
 		r.validateCode(route, a)
