@@ -71,19 +71,23 @@ at 100 % the error rate that was asked for is reached. ERROR NOW is the estimate
 of new items that would be taken for seen. Of filters of the kind timing, which are
 exact, ITEMS are those that have not expired, and EXPIRE is how long an item is
 remembered unless the call says otherwise; of those of the kind exact all that there are,
-of those of the kind simhash the documents.`,
+of those of the kind simhash the documents. Filters in quarantine, whose data are
+damaged, are named on standard error, and in the JSON.`,
 		Example: `  urifilter filters list
   urifilter filters list --json | jq -r '.filters[].name'`,
 		Args: cobra.NoArgs,
 	}, func(cmd *cobra.Command, daemon *client.Client, _ []string) error {
-		list, err := daemon.Filters(cmd.Context())
+		list, err := daemon.AllFilters(cmd.Context())
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return command.WriteJSON(cmd.OutOrStdout(), client.FilterList{Filters: list})
+			return command.WriteJSON(cmd.OutOrStdout(), list)
 		}
-		return writeTable(cmd.OutOrStdout(), list)
+		for _, q := range list.Quarantined {
+			fmt.Fprintf(cmd.ErrOrStderr(), "filter %s is in quarantine, and not served: %s\n", q.Name, q.Reason)
+		}
+		return writeTable(cmd.OutOrStdout(), list.Filters)
 	})
 	command.JSONFlag(cmd, &asJSON)
 	return cmd

@@ -2,6 +2,9 @@ package filters_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -50,5 +53,21 @@ func TestFiltersCommands(t *testing.T) {
 	}
 	if code, _, _ := program.Ask(t, s, "", "filters", "show", "ip"); code != 1 {
 		t.Errorf("show after drop: got %d", code)
+	}
+}
+
+// A list names the filters that are not served.
+func TestListNamesFiltersInQuarantine(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"filters":[{"id":1,"name":"uri","kind":"bloom"}],"quarantined":[{"id":2,"name":"ip","reason":"stripe 3 is damaged"}]}`)
+	}))
+	defer s.Close()
+	program, plain := commandtest.Program{filters.New}, clienttest.NewServer(t)
+	if code, out, errOut := program.Ask(t, plain, "", "filters", "list", "--server", s.URL); code != 0 || strings.Contains(out, "ip") || errOut != "filter ip is in quarantine, and not served: stripe 3 is damaged\n" {
+		t.Errorf("got %d, %q, %q", code, out, errOut)
+	}
+	if code, out, errOut := program.Ask(t, plain, "", "filters", "list", "--json", "--server", s.URL); code != 0 || !strings.Contains(out, `"stripe 3 is damaged"`) || errOut != "" {
+		t.Errorf("--json: got %d, %q, %q", code, out, errOut)
 	}
 }
