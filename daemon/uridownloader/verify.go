@@ -123,6 +123,9 @@ func (v *verification) crawl(dir string) error {
 		v.counts.Bytes += bytes
 		v.progress(v.counts)
 	})
+	if errors.As(err, new(*crawl.NoneError)) {
+		return fmt.Errorf("%s: there is no crawl in this folder%sname the folder that `uridownloader crawl` has as its --out", dir, command.HintMark)
+	}
 	return v.end(dir, err)
 }
 

@@ -74,6 +74,11 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%v: %s%s", args, out, errOut)
 		}
 	}
+	none := t.TempDir()
+	want := "uridownloader: " + none + ": there is no crawl in this folder\nhint: name the folder that `uridownloader crawl` has as its --out\n"
+	if code, out, errOut := runIn(t, "verify", "--crawl", none); code != 1 || out != "" || errOut != want {
+		t.Errorf("without a crawl: exit code %d, %q, %q", code, out, errOut)
+	}
 }
 
 func runIn(t *testing.T, args ...string) (code int, out, errOut string) {
