@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
@@ -67,10 +68,23 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 		return &engine.UnknownFilterError{Ref: spec.Name}
 	}
 	err := s.locked(ctx, func(ctx context.Context, c *sql.Conn) error {
-		if gone, err := deleteEntry(ctx, c, set.entry); err != nil || !gone {
-			return err // another daemon has dropped it
+		entries, err := readEntries(ctx, c)
+		if err != nil {
+			return err
 		}
-		return errors.Join(dropTable(ctx, c, set.table), endReservations(ctx, c, set.table))
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.spec.Name == spec.Name })
+		if i < 0 {
+			return nil // another daemon has dropped it
+		}
+		// Another daemon may have cleared it, or made it again, and this one not have followed.
+		e := entries[i]
+		if e.spec != spec && e.table != set.table {
+			return fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", spec.Name, engine.ErrConflict)
+		}
+		if gone, err := deleteEntry(ctx, c, e); err != nil || !gone {
+			return err
+		}
+		return errors.Join(dropTable(ctx, c, e.table), endReservations(ctx, c, e.table))
 	})
 	if err != nil {
 		return s.changeFailed(err)

@@ -82,6 +82,60 @@ func TestFollows(t *testing.T) {
 	}
 }
 
+// A filter is dropped as it is in the database, even if this daemon has not followed yet what another
+// one has made of it.
+func TestDropOfWhatAnotherDaemonHasChanged(t *testing.T) {
+	ctx := context.Background()
+	c := config(mysqltest.Start(t))
+	one, _ := opened(t, c)
+	two, _ := opened(t, c)
+	create := func(s engine.Spec) {
+		t.Helper()
+		if _, err := one.Create(ctx, s, storetest.Identity()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func(by *Store, s engine.Spec) {
+		t.Helper()
+		if err := by.Drop(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, change := range []func(engine.Spec){
+		func(s engine.Spec) {
+			if err := one.Clear(ctx, s, storetest.Identity(), func(engine.Set) {}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func(s engine.Spec) { drop(one, s); create(s) },
+	} {
+		s := spec(10+i, "changed")
+		create(s)
+		if err := two.follow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		change(s)
+		drop(two, s)
+		if there, err := two.Holds(ctx, s); there || err != nil {
+			t.Errorf("case %d: held %v after the drop, %v", i, there, err)
+		}
+	}
+	s := spec(20, "changed")
+	create(s)
+	if err := two.follow(ctx); err != nil {
+		t.Fatal(err)
+	}
+	drop(one, s)
+	other := spec(21, "changed")
+	create(other)
+	if err := two.Drop(ctx, s); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("drop of a filter in whose place is another one: %v", err)
+	}
+	if there, err := two.Holds(ctx, other); !there || err != nil {
+		t.Errorf("the other one: held %v, %v", there, err)
+	}
+}
+
 // When the callers of two daemons add and forget the same items, the additions minus the removals
 // are the items that are left.
 func TestForgetByTwo(t *testing.T) {

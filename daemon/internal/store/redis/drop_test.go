@@ -411,3 +411,27 @@ func TestDropWhoseAnswerIsLost(t *testing.T) {
 		})
 	}
 }
+
+// A filter that another daemon has cleared is dropped by one that has not followed the clear yet.
+func TestDropOfWhatAnotherDaemonHasCleared(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	a, _ := opened(t, config(server.Addr))
+	b, _ := opened(t, config(server.Addr))
+	meet(t, a, b)
+	halt(b)
+	served, cleared := make(chan struct{}), make(chan error)
+	go func() { cleared <- a.Clear(ctx, uri, identity(2), func(engine.Set) { close(served) }) }()
+	<-served // a waits for b now
+	if err := b.Drop(ctx, uri); err != nil {
+		t.Fatal(err)
+	}
+	if got := server.CLI("hexists", registry.Key, uri.Name); got != "0" {
+		t.Error("the filter is there after the drop")
+	}
+	_ = b.Close()
+	if err := <-cleared; err != nil {
+		t.Error(err)
+	}
+}

@@ -54,7 +54,7 @@ func TestChangesThatAreSentTwice(t *testing.T) {
 		}
 	}
 	for range 2 {
-		version, err := r.Unregister(ctx, second)
+		version, err := r.Unregister(ctx, second.Spec)
 		after("drop", version, err)
 	}
 	if last != 2 {

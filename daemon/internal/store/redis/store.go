@@ -263,7 +263,7 @@ func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64
 	if f == nil {
 		return 0, &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	version, err = s.registry.Unregister(ctx, f.Base().Entry)
+	version, err = s.registry.Unregister(ctx, spec)
 	if err == nil {
 		err = s.registry.ForgetID(ctx, spec.Name) // who makes it again gets another id
 	}

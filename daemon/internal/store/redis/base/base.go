@@ -150,7 +150,7 @@ func Close(f Filter) error {
 // entry in the registry goes first, long before the keys.
 func (k *Common) EngineError(ctx context.Context, err error) error {
 	switch {
-	case err == nil, errors.As(err, new(*engine.UnknownFilterError)), errors.Is(err, engine.ErrUnavailable):
+	case err == nil, errors.As(err, new(*engine.UnknownFilterError)), errors.Is(err, engine.ErrUnavailable), errors.Is(err, engine.ErrConflict):
 		return err
 	case strings.HasPrefix(err.Error(), "OOM"):
 		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory), or drop a filter, which needs none", engine.ErrNoSpace, err)

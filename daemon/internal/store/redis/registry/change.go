@@ -29,7 +29,7 @@ func (r *Registry) Registered(ctx context.Context, spec engine.Spec) (Entry, err
 	}
 	e, err := Decode(spec.Name, text)
 	if err == nil && e.Spec != spec {
-		err = fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", spec.Name, engine.ErrConflict)
+		err = madeAgain(spec.Name)
 	}
 	return e, err
 }
@@ -55,7 +55,7 @@ func (r *Registry) Supersede(ctx context.Context, old, e Entry, tomb string) (fo
 		case err != nil:
 			return nil, err
 		case its.Spec != e.Spec:
-			return nil, fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", e.Spec.Name, engine.ErrConflict)
+			return nil, madeAgain(e.Spec.Name)
 		case its != old:
 			return nil, nil
 		case tombs[tomb] != r.self:
@@ -159,25 +159,33 @@ func (r *Registry) change(ctx context.Context, change func(have, tombs map[strin
 	return r.changeHashes(ctx, func(have []map[string]string) ([]command, error) { return change(have[0], have[1]) }, Key, TombstonesKey)
 }
 
-// Unregister takes an entry out of the registry and leaves its keys to the cleaner. It does
-// nothing if the registry no longer has the entry. It returns the version from which daemons know
-// that.
-func (r *Registry) Unregister(ctx context.Context, e Entry) (version int64, err error) {
-	tomb, err := TombOf(e)
-	if err != nil {
-		return 0, err
-	}
+// Unregister takes a filter out of the registry and leaves its keys to the cleaner, even if another
+// daemon has cleared it since this one looked. It does nothing if the registry no longer has it. It
+// returns the version from which daemons know that.
+func (r *Registry) Unregister(ctx context.Context, spec engine.Spec) (version int64, err error) {
 	version, err = r.change(ctx, func(have, _ map[string]string) ([]command, error) {
-		its, err := Decode(e.Spec.Name, have[e.Spec.Name])
-		if have[e.Spec.Name] == "" || err == nil && its != e {
+		if have[spec.Name] == "" {
 			return nil, nil
 		}
-		return []command{{"hdel", Key, e.Spec.Name}, {"hset", TombstonesKey, tomb, Dropped}, {"incr", versionKey}}, err
+		its, err := Decode(spec.Name, have[spec.Name])
+		if err != nil {
+			return nil, err
+		}
+		if its.Spec != spec {
+			return nil, madeAgain(spec.Name)
+		}
+		tomb, err := TombOf(its)
+		return []command{{"hdel", Key, spec.Name}, {"hset", TombstonesKey, tomb, Dropped}, {"incr", versionKey}}, err
 	})
 	if err == nil && version == 0 {
 		version, err = r.Version(ctx)
 	}
 	return version, err
+}
+
+// madeAgain is the error for a filter in whose place another daemon has made one with other parameters.
+func madeAgain(name string) error {
+	return fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", name, engine.ErrConflict)
 }
 
 // matchEntry returns the entry for the spec of e, given those that exist: an equal one of them,
