@@ -3,11 +3,15 @@ package redis
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -314,4 +318,82 @@ func TestUnacknowledgedItemsAndLostData(t *testing.T) {
 			}
 		})
 	}
+}
+
+// undoing is a hook by which a batch is carried out and breaks off, its items cannot be removed, and the next
+// one who tries to is held up.
+type undoing struct {
+	step           atomic.Int32
+	begun, proceed chan struct{}
+}
+
+func (*undoing) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*undoing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h *undoing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		removes := strings.HasPrefix(cmds[0].Name(), "eval")
+		switch {
+		case !removes && h.step.CompareAndSwap(0, 1):
+			if err := next(ctx, cmds); err != nil {
+				return err
+			}
+			cmds[len(cmds)-1].SetErr(io.ErrUnexpectedEOF)
+			return io.ErrUnexpectedEOF
+		case removes && h.step.CompareAndSwap(1, 2):
+			for _, cmd := range cmds {
+				cmd.SetErr(redis.ErrClosed)
+			}
+			return redis.ErrClosed
+		case removes && h.step.CompareAndSwap(2, 3):
+			close(h.begun)
+			<-h.proceed
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// A batch broke off, and its items are still in Redis. The caller asks again while another batch removes them:
+// they are new.
+func TestAskedAgainWhileAnotherBatchRemoves(t *testing.T) {
+	t.Parallel()
+	forEach(t, map[string]func(testing.TB, Config) (*Store, engine.Set){"timing": kinds["timing"], "exact": kinds["exact"]},
+		func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+			const n = 100
+			store, s := open(t, config(redistest.Start(t).Addr))
+			h := &undoing{begun: make(chan struct{}), proceed: make(chan struct{})}
+			store.servers.Batches.AddHook(h)
+			if _, err := s.Add(context.Background(), storetest.Keys(s, 0, n), make([]bool, n)); !errors.Is(err, engine.ErrInDoubt) {
+				t.Fatalf("got %v, want ErrInDoubt", err)
+			}
+			other, again := make(chan error, 1), make(chan error, 1)
+			isNew := make([]bool, n)
+			go func() {
+				_, err := s.Add(context.Background(), storetest.Keys(s, n, 1), make([]bool, 1))
+				other <- err
+			}()
+			<-h.begun
+			go func() {
+				_, err := s.Add(context.Background(), storetest.Keys(s, 0, n), isNew)
+				again <- err
+			}()
+			select {
+			case err := <-again:
+				t.Errorf("answered before the items were removed: %d of them are new, %v", countOf(isNew), err)
+			case <-time.After(200 * time.Millisecond):
+			}
+			close(h.proceed)
+			for _, c := range []chan error{other, again} {
+				select {
+				case err := <-c:
+					if err != nil {
+						t.Error(err)
+					}
+				case <-time.After(5 * time.Minute):
+					t.Fatal("no answer")
+				}
+			}
+			if got := countOf(isNew); got != n {
+				t.Errorf("%d of the %d items are new", got, n)
+			}
+		})
 }

@@ -23,9 +23,12 @@ type Untold struct {
 // Queue holds untold items that must still be removed from Redis.
 type Queue struct {
 	size atomic.Int64 // so that batches need no lock while there are none
+	turn sync.Mutex   // held by who removes
 
 	mu    sync.Mutex
 	items []Untold
+	turns uint64 // how many have ended
+	err   error  // of the last one
 }
 
 // Add adds items.
@@ -39,17 +42,36 @@ func (q *Queue) Add(items []Untold) {
 	q.size.Store(int64(len(q.items)))
 }
 
-// Take removes and returns all items.
-func (q *Queue) Take() []Untold {
+// Empty calls undo with all items, and keeps those that are left. Meanwhile other callers wait: they
+// would find an item that is still in Redis, and call it seen. They get the same error.
+func (q *Queue) Empty(undo func(items []Untold) (left []Untold, err error)) error {
 	if q.size.Load() == 0 {
 		return nil
 	}
 	q.mu.Lock()
+	turns := q.turns
+	q.mu.Unlock()
+	q.turn.Lock()
+	defer q.turn.Unlock()
+	q.mu.Lock()
+	items, failed := q.items, error(nil)
+	if q.turns > turns {
+		failed = q.err
+	}
+	if failed == nil {
+		q.items = nil
+	}
+	q.mu.Unlock()
+	if failed != nil || len(items) == 0 {
+		return failed
+	}
+	left, err := undo(items)
+	q.mu.Lock()
 	defer q.mu.Unlock()
-	items := q.items
-	q.items = nil
-	q.size.Store(0)
-	return items
+	q.items = append(left, q.items...)
+	q.size.Store(int64(len(q.items)))
+	q.turns, q.err = q.turns+1, err
+	return err
 }
 
 // undoTries is how often an undo is tried, because others forget items all the time.

@@ -135,27 +135,26 @@ func (s *Set) Broken(ctx context.Context, outcomes iter.Seq2[forgotten.Untold, s
 		unsure += len(untold) // a replica may have them, and never hear that they were removed
 	}
 	err = s.EngineError(ctx, err)
-	if undo := s.undo(ctx, s.Servers.Batches, untold); undo != nil {
+	if undo := s.undo(ctx, untold); undo != nil {
 		unsure += len(untold)
 		s.Log.Debug("items of a batch that failed are still in redis", "filter", s.Spec.Name, "items", len(untold), "err", undo)
 	}
 	return shared.InDoubt(err, unsure, "remembered")
 }
 
-// undo uses c to remove from Redis the items that no caller was told of. Those that are left
-// wait.
-func (s *Set) undo(ctx context.Context, c redis.UniversalClient, items []forgotten.Untold) error {
+// undo removes from Redis the items of a batch that no caller was told of. Those that are left wait.
+func (s *Set) undo(ctx context.Context, items []forgotten.Untold) error {
 	if len(items) == 0 {
 		return nil
 	}
-	left, err := s.items.Undo(ctx, c, items)
+	left, err := s.items.Undo(ctx, s.Servers.Batches, items)
 	s.undos.Add(left)
 	return err
 }
 
-// undoPending is undo for what earlier batches have left.
+// undoPending uses c to remove what earlier batches have left.
 func (s *Set) undoPending(ctx context.Context, c redis.UniversalClient) error {
-	err := s.undo(ctx, c, s.undos.Take())
+	err := s.undos.Empty(func(items []forgotten.Untold) ([]forgotten.Untold, error) { return s.items.Undo(ctx, c, items) })
 	if errors.Is(err, ErrTooLate) {
 		return nil // they expire
 	}
