@@ -397,3 +397,34 @@ func TestAskedAgainWhileAnotherBatchRemoves(t *testing.T) {
 			}
 		})
 }
+
+// asking is a hook that calls a function at each pipeline.
+type asking struct{ do func() }
+
+func (asking) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (asking) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h asking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.do()
+		return next(ctx, cmds)
+	}
+}
+
+// A daemon does not say that it has stopped while a call is under way, even one that only looks: half-way
+// through a resync Redis lacks items that other daemons have not put back yet.
+func TestResyncWaitsForThoseWhoLook(t *testing.T) {
+	t.Parallel()
+	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
+		store, s := open(t, config(redistest.Start(t).Addr))
+		var asked atomic.Int32
+		store.servers.Batches.AddHook(asking{func() {
+			if asked.Add(1); store.state.Flight.TryLock() {
+				store.state.Flight.Unlock()
+				t.Error("a resync would not wait")
+			}
+		}})
+		if err := s.Has(context.Background(), storetest.Keys(s, 0, 10), make([]bool, 10)); err != nil || asked.Load() == 0 {
+			t.Error(asked.Load(), err)
+		}
+	})
+}

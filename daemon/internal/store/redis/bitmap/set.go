@@ -153,12 +153,15 @@ func (s *Set) broken(ctx context.Context, keys []bloom.Hash, isNew []bool, verdi
 	return shared.InDoubt(err, len(untold)+unsure, "remembered")
 }
 
-// Has implements engine.Set.
+// Has implements engine.Set. A resync waits for it, as for a batch: half-way, Redis lacks what the other
+// daemons have not put back yet.
 func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if err := s.Enter(); err != nil {
 		return err
 	}
 	defer s.Use.RUnlock()
+	s.State.Flight.RLock()
+	defer s.State.Flight.RUnlock()
 	if _, err := s.State.Check(); err != nil {
 		return err
 	}

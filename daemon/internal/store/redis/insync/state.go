@@ -44,7 +44,8 @@ type State struct {
 	Epoch atomic.Uint64 // grows whenever a server turns out not to be in sync
 	Wake  chan struct{} // the resyncer has work
 
-	// Flight is read-locked by batches, from before they check whether the servers are in sync.
+	// Flight is read-locked by batches, those that only look included, from before they check whether
+	// the servers are in sync.
 	Flight sync.RWMutex
 
 	mu       sync.Mutex

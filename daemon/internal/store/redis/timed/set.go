@@ -142,13 +142,11 @@ func (s *Set) broken(ctx context.Context, d *dialogue, until int64, err error) e
 
 // Has implements engine.Set.
 func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
-	if err := s.Enter(); err != nil {
+	end, err := s.Begin()
+	if err != nil {
 		return err
 	}
-	defer s.Use.RUnlock()
-	if _, err := s.State.Check(); err != nil {
-		return err
-	}
+	defer end()
 	d := dialogue{}
 	if err := s.talk(ctx, &d, keys, isNew); err != nil {
 		return s.EngineError(ctx, err)
