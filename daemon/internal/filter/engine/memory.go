@@ -67,32 +67,45 @@ func (m *memory) sum() uint64 {
 type share struct {
 	mu    sync.Mutex
 	more  More   // of calls under way
-	bytes uint64 // with more
+	least uint64 // bytes, when the call under way has ended that takes in what another set has; 0: there is none
+	bytes uint64 // with more and least
 	ended bool
 }
 
 // claim takes memory for what a call may add. The caller calls unclaim afterwards.
-func (f *Filter) claim(more More) error {
+func (f *Filter) claim(more More) error { return f.claimAll(more, 0) }
+
+// claimLeast takes memory for a call after which the set has that many bytes at least; there is one such
+// call at a time. The caller calls unclaimLeast afterwards.
+func (f *Filter) claimLeast(bytes uint64) error {
+	if err := f.claimAll(More{}, bytes); err != nil {
+		return fmt.Errorf("filter %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+func (f *Filter) claimAll(more More, least uint64) error {
 	set, ok := f.Set.(Weighed)
 	if !ok {
 		return nil
 	}
-	err := f.tryClaim(set, more)
+	err := f.tryClaim(set, more, least)
 	if err == nil || !err.all {
 		return err.orNil()
 	}
 	f.recount() // others may take less by now
-	return f.tryClaim(set, more).orNil()
+	return f.tryClaim(set, more, least).orNil()
 }
 
-func (f *Filter) tryClaim(set Weighed, more More) *memoryError {
+func (f *Filter) tryClaim(set Weighed, more More, least uint64) *memoryError {
 	f.share.mu.Lock()
 	defer f.share.mu.Unlock()
 	if f.share.ended {
 		return nil // the set answers
 	}
 	all := f.share.more.plus(more)
-	need := set.MemoryFor(all)
+	least = max(least, f.share.least)
+	need := max(set.MemoryFor(all), least)
 	_, grows := f.Set.(Growing)
 	if grows && f.memoryLimit > 0 && need > f.memoryLimit {
 		return &memoryError{need: need, limit: f.memoryLimit, until: whenRoom(f.Set)}
@@ -104,7 +117,7 @@ func (f *Filter) tryClaim(set Weighed, more More) *memoryError {
 		}
 		f.memory.move(f.share.bytes, need, true)
 	}
-	f.share.bytes, f.share.more = need, all
+	f.share.bytes, f.share.more, f.share.least = need, all, least
 	return nil
 }
 
@@ -112,6 +125,12 @@ func (f *Filter) unclaim(more More) {
 	f.share.mu.Lock()
 	defer f.share.mu.Unlock()
 	f.share.more = f.share.more.minus(more)
+}
+
+func (f *Filter) unclaimLeast() {
+	f.share.mu.Lock()
+	defer f.share.mu.Unlock()
+	f.share.least = 0
 }
 
 // weigh sets the share to what the filter takes.
@@ -125,7 +144,7 @@ func (f *Filter) weigh() {
 	if f.share.ended {
 		return
 	}
-	now := set.MemoryFor(f.share.more)
+	now := max(set.MemoryFor(f.share.more), f.share.least)
 	f.memory.move(f.share.bytes, now, true)
 	f.share.bytes = now
 }

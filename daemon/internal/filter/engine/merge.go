@@ -211,15 +211,24 @@ func (f *Filter) mergeBits(ctx context.Context, from BitMap) error {
 		return &UnlikeError{Filter: f.Name, Reason: fmt.Sprintf("is a bit-map for %d items at an error rate of %g, the other for %d at %g; they must be made for the same, and both grow or both not",
 			have.Capacity, have.ErrorRate, more.Capacity, more.ErrorRate)}
 	}
-	if f.bound.Rejects() && f.Stats().Items+from.Stats().Items > f.bound.Items { // unless they have many in common
-		both, err := itemsOfBoth(ctx, into, from)
-		switch {
-		case err != nil:
+	if f.bound.Rejects() {
+		room, err := f.takeRoom(ctx, "other filter", from.Stats().Items, func() (uint64, error) { // they may have many in common
+			both, err := itemsOfBoth(ctx, into, from)
+			return both - min(both, f.Stats().Items), err
+		})
+		if err != nil {
 			return err
-		case both > f.bound.Items:
-			return fmt.Errorf("filter %s: together they have about %d items, and on_full reject leaves room for %d: %w", f.Name, both, f.bound.Items, ErrFull)
 		}
+		defer f.room.give(room)
 	}
+	least := more.Bytes()
+	if set, ok := f.Set.(Weighed); ok { // a store elsewhere has less of it here
+		least = min(least, set.MemoryFor(itemsMore(int(from.Stats().Items))))
+	}
+	if err := f.claimLeast(least); err != nil {
+		return err
+	}
+	defer f.unclaimLeast()
 	buf := make([]byte, bloom.StripeBytes)
 	for i := range more.Stripes() {
 		stripe, err := from.Stripe(ctx, i, buf)

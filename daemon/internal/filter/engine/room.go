@@ -57,18 +57,32 @@ func (r *room) seen() uint64 {
 // Only a batch that may not fit as a whole is looked at before, for what it would add. Daemons
 // that share a store do not wait for each other's batches.
 func (f *Filter) addWithin(ctx context.Context, keys []bloom.Hash, fresh []bool) (int, error) {
+	room, err := f.takeRoom(ctx, "batch", uint64(len(keys)), func() (uint64, error) {
+		if err := f.Set.Has(ctx, keys, fresh); err != nil {
+			return 0, err
+		}
+		return distinct(keys, fresh), nil
+	})
+	if err != nil || room == 0 {
+		return 0, err
+	}
+	defer f.room.give(room)
+	return f.Set.Add(ctx, keys, fresh)
+}
+
+// takeRoom takes room for the new items of something, of which there are most at most, and returns for
+// how many. Where these may not fit, it has them counted.
+func (f *Filter) takeRoom(ctx context.Context, something string, most uint64, count func() (uint64, error)) (room uint64, err error) {
 	items := func() uint64 { return f.Stats().Items }
-	since := f.room.seen()
-	need := uint64(len(keys)) // at most
-	for looked := false; ; looked = true {
+	since, need := f.room.seen(), most
+	for counted := false; need > 0; counted = true {
 		taken, none, wait := f.room.take(need, f.bound.Items, since, items)
 		switch {
 		case taken:
-			defer f.room.give(need)
-			return f.Set.Add(ctx, keys, fresh)
-		case looked && none:
-			return 0, fmt.Errorf("filter %s: %d of %d items, and the batch has %d new ones: %w", f.Name, items(), f.bound.Items, need, ErrFull)
-		case looked && wait != nil:
+			return need, nil
+		case counted && none:
+			return 0, fmt.Errorf("filter %s: %d of %d items, and the %s has %d new ones: %w", f.Name, items(), f.bound.Items, something, need, ErrFull)
+		case counted && wait != nil:
 			select {
 			case <-wait:
 			case <-ctx.Done():
@@ -76,13 +90,11 @@ func (f *Filter) addWithin(ctx context.Context, keys []bloom.Hash, fresh []bool)
 			}
 		}
 		since = f.room.seen()
-		if err := f.Set.Has(ctx, keys, fresh); err != nil {
+		if need, err = count(); err != nil {
 			return 0, err
 		}
-		if need = distinct(keys, fresh); need == 0 {
-			return 0, nil
-		}
 	}
+	return 0, nil
 }
 
 // distinct counts the different keys that are fresh.

@@ -36,3 +36,13 @@ type ScalingLayers struct {
 	Expansion uint64 // how many times as large a further layer is; 0: there is none
 	Bytes     uint64 // as RedisBloom counts them
 }
+
+// Load is Load of the filter's set, which must be a Dumped, but obeys the bounds on memory.
+func (f *Filter) Load(ctx context.Context, head, bits []byte) error {
+	set := f.Set.(Dumped)
+	if err := f.claimLeast(set.MemoryFor(More{}) + uint64(len(bits))); err != nil {
+		return err
+	}
+	defer f.unclaimLeast()
+	return set.Load(ctx, head, bits)
+}

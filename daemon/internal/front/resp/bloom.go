@@ -423,11 +423,10 @@ func (c *conn) load(spec engine.Spec, l *loading) error {
 	if err != nil {
 		return err
 	}
-	set, ok := f.Set.(engine.Dumped)
-	if !ok {
+	if _, ok := f.Set.(engine.Dumped); !ok {
 		return errWrongType
 	}
-	err = set.Load(c.s.ctx, l.head, l.bits)
+	err = f.Load(c.s.ctx, l.head, l.bits)
 	if err != nil && created {
 		err = errors.Join(err, c.s.opt.Engine.Drop(c.s.ctx, spec.Name))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
 )
 
 // Bit-maps in Redis are merged by one daemon, and all know the items of both at once, whatever
@@ -70,5 +71,39 @@ func TestMerge(t *testing.T) {
 	from, into := of("exact", configs.Exact{})
 	if _, err := a.Merge(ctx, from.Name, into.Name); !errors.Is(err, engine.ErrListsNone) {
 		t.Errorf("exact: %v", err)
+	}
+}
+
+// A merge takes the memory of this machine that the mirrors have, and not that of the bits in Redis.
+func TestMergeOfWhatIsNotMirroredWhole(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := config(redistest.Start(t).Addr)
+	c.MirrorBytes = tiny
+	store, err := Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	e, err := engine.Open(ctx, store, engine.Settings{MemoryBytes: 2 << 20, Log: c.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, err := e.Create(ctx, uri) // 9 MB
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.CreateLike(ctx, engine.Spec{ID: 2, Name: "second", Kind: "bloom", Params: uri.Params}, first); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := first.Add(ctx, storetest.Keys(first.Set, 0, 100), 0, make([]bool, 100)); n != 100 || err != nil {
+		t.Fatal(n, err)
+	}
+	second, err := e.Merge(ctx, uri.Name, "second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := second.Add(ctx, storetest.Keys(second.Set, 0, 100), 0, make([]bool, 100)); n != 0 || err != nil {
+		t.Error(n, err)
 	}
 }
