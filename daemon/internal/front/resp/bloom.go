@@ -427,7 +427,7 @@ func (c *conn) load(spec engine.Spec, l *loading) error {
 		return errWrongType
 	}
 	err = f.Load(c.s.ctx, l.head, l.bits)
-	if err != nil && created {
+	if err != nil && created && !errors.Is(err, engine.ErrConflict) { // else others have added to it meanwhile
 		err = errors.Join(err, c.s.opt.Engine.Drop(c.s.ctx, spec.Name))
 	}
 	return err

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/resp"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
@@ -435,6 +436,47 @@ func TestDumpIsLoadedWhole(t *testing.T) {
 				t.Fatalf("%s, from %d: the copy differs, %v, %v", site, from, err, err2)
 			}
 		}
+	}
+}
+
+// raced is a store in which another caller is quicker: it adds an item to a filter as soon as that is there.
+type raced struct{ engine.Store }
+
+func (s raced) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
+	set, err := s.Store.Create(ctx, spec, b)
+	if hashing, ok := set.(engine.Hashing); ok && spec.Name == "b" {
+		_, err = set.Add(ctx, []bloom.Hash{hashing.Hash([]byte("early"))}, make([]bool, 1))
+	}
+	return set, err
+}
+
+// A dump that cannot be loaded, as another caller has added to the filter, takes nothing away from that caller.
+func TestLoadingBesideAnotherCaller(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Durability: "none", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(o *option) { o.store = raced{store} })
+	ctx, c := t.Context(), r.client(t, 2)
+	if err := c.BFReserve(ctx, "a", 0.001, 1000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for iterator := int64(0); ; {
+		d, err := c.BFScanDump(ctx, "a", iterator).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Iter == 0 {
+			t.Fatal("the dump is loaded over an item")
+		}
+		if err := c.BFLoadChunk(ctx, "b", d.Iter, d.Data).Err(); err != nil {
+			break
+		}
+		iterator = d.Iter
+	}
+	if seen, err := c.BFExists(ctx, "b", "early").Result(); !seen || err != nil {
+		t.Errorf("the item of the other caller: seen %v, %v", seen, err)
 	}
 }
 
