@@ -125,6 +125,55 @@ func TestLostAnnouncement(t *testing.T) {
 	}
 }
 
+// Another daemon finds that Redis has lost data while one starts: the start goes on with what is resynced then.
+func TestLossDuringAStart(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	a, _ := opened(t, config(server.Addr))
+	ids, err := a.servers.RunIDs(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inc, err := a.barrier.Incarnation(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	const other = "other:1:0000"
+	server.CLI("hset", "urifilter:members", other, "1") // it does not take part in the resync yet
+	b, err := Open(ctx, config(server.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	started := make(chan error, 1)
+	go func() {
+		_, err := b.Load(ctx)
+		started <- err
+	}()
+	waits := func(inc string) {
+		t.Helper()
+		for deadline := time.Now().Add(5 * time.Minute); server.CLI("sismember", insync.Stopped+insync.Incident(ids, inc), b.members.Self) != "1"; time.Sleep(5 * time.Millisecond) {
+			select {
+			case err := <-started:
+				t.Fatalf("it does not wait for the other daemon: %v", err)
+			default:
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("it is not announced")
+			}
+		}
+	}
+	waits(inc)
+	server.CLI("set", insync.IncarnationKey, "next")
+	waits("next")
+	server.CLI("hset", "urifilter:members", other, "left 2")
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}
+
 // An operator flushes the masters of a cluster one after the other. Some lose their data while the daemons
 // resync that of others: what a daemon has put back is lost again, as are its announcements. No item is new
 // twice, and no daemon waits in vain for another.

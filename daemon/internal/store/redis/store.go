@@ -200,7 +200,7 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 		loaded[f.Base().Spec] = f
 	}
 	for err := s.resync(ctx, justRead...); err != nil; err = s.resync(ctx) {
-		if !errors.Is(err, insync.ErrLostAgain) {
+		if !errors.Is(err, insync.ErrLostAgain) && !errors.Is(err, insync.ErrChanged) {
 			return nil, err
 		}
 	}
