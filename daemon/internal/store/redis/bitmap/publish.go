@@ -54,8 +54,11 @@ func (s *Set) PublishUnacked(ctx context.Context, c redis.UniversalClient) error
 	return nil
 }
 
-// RefreshUnacked reads the set in Redis into this daemon's copy.
+// RefreshUnacked makes this daemon's copy of the set that of Redis. Nothing is put into the set from here
+// meanwhile.
 func (s *Set) RefreshUnacked(ctx context.Context) error {
+	s.unacked.moving.RLock()
+	defer s.unacked.moving.RUnlock()
 	members, err := s.Servers.Admin.SMembers(ctx, s.unackedKey).Result()
 	if err != nil {
 		return err
@@ -66,7 +69,7 @@ func (s *Set) RefreshUnacked(ctx context.Context) error {
 			keys = append(keys, key)
 		}
 	}
-	s.unacked.insert(keys, true)
+	s.unacked.copy(keys)
 	return nil
 }
 

@@ -80,6 +80,29 @@ func (u *unacked) insert(keys []bloom.Hash, shared bool) (left int) {
 	return left
 }
 
+// copy takes in what the set in Redis has. What it has no longer, others have given out: kept, it would
+// some day leave no room for more.
+func (u *unacked) copy(keys []bloom.Hash) {
+	u.mu.Lock()
+	there := make(map[bloom.Hash]bool, len(keys))
+	for _, key := range keys {
+		there[key] = true
+	}
+	for _, p := range u.sending { // may not be there yet
+		for _, key := range p.keys {
+			there[key] = true
+		}
+	}
+	for key, shared := range u.keys {
+		if shared && !there[key] {
+			delete(u.keys, key)
+		}
+	}
+	u.size.Store(int64(len(u.keys)))
+	u.mu.Unlock()
+	u.insert(keys, true)
+}
+
 // all are the items that were not published yet, or may not have been.
 func (u *unacked) all() []bloom.Hash {
 	u.mu.Lock()
