@@ -100,7 +100,9 @@ func (s *Store) note(err error) {
 // follow compares the registry with this daemon's filters, and tells the engine what other
 // daemons have changed.
 func (s *Store) follow(ctx context.Context) error {
-	s.changing.Lock()
+	if err := s.changing.LockUntil(ctx); err != nil {
+		return err
+	}
 	defer s.changing.Unlock()
 	entries, err := readEntries(ctx, s.admin)
 	if err != nil {

@@ -2,8 +2,10 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
@@ -32,4 +34,17 @@ func TestFiltersOfOthersAreFoundAtOnce(t *testing.T) {
 		return e
 	}
 	storetest.FoundAtOnce(t, daemon(), daemon(), Name)
+}
+
+// A question whether others have made a filter ends with its time, however long a change of this daemon takes,
+// such as the drop of a large table.
+func TestQuestionsDoNotWaitForChanges(t *testing.T) {
+	s, _ := opened(t, config(mysqltest.Start(t)))
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.CatchUp(ctx); !errors.Is(err, engine.ErrUnavailable) {
+		t.Error(err)
+	}
 }

@@ -59,7 +59,7 @@ type Store struct {
 	bad shared.Quarantine
 
 	// changing is held while registry and sets are changed or compared together.
-	changing sync.Mutex
+	changing shared.Lock
 	untidy   atomic.Bool   // tables that no filter has may exist
 	early    chan struct{} // poll must not wait for its next tick
 
@@ -78,7 +78,7 @@ var (
 // Open connects, refuses a server that does not meet the requirements, and creates the tables
 // that all filters share if they are missing. Load reads the filters.
 func Open(ctx context.Context, c Config) (_ *Store, err error) {
-	s := &Store{opt: c, log: c.Log, sets: map[string]*Set{}, feed: engine.NewFeed(), early: make(chan struct{}, 1)}
+	s := &Store{opt: c, log: c.Log, changing: shared.NewLock(), sets: map[string]*Set{}, feed: engine.NewFeed(), early: make(chan struct{}, 1)}
 	s.run, s.stop = context.WithCancel(context.Background())
 	probe, err := c.open(nil, 0)
 	if err != nil {

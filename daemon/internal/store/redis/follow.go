@@ -17,7 +17,9 @@ func (s *Store) Changes() <-chan engine.Change { return s.feed.Changes() }
 
 // follow compares the registry with this daemon's filters.
 func (s *Store) follow(ctx context.Context, epoch uint64) error {
-	s.changing.Lock()
+	if err := s.changing.LockUntil(ctx); err != nil {
+		return err
+	}
 	defer s.changing.Unlock()
 	version, err := s.registry.Version(ctx) // read before the entries that it is of
 	if err != nil {

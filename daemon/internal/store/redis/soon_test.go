@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
@@ -39,5 +40,18 @@ func TestFiltersOfOthersAreFoundAtOnce(t *testing.T) {
 	unknown := (*engine.UnknownFilterError)(nil)
 	if _, err := daemon().Find(ctx, "never-made"); !errors.As(err, &unknown) {
 		t.Errorf("a filter that nobody made: %v", err)
+	}
+}
+
+// A question whether others have made a filter ends with its time, however long a change takes, or the reading
+// of a large filter.
+func TestQuestionsDoNotWaitForChanges(t *testing.T) {
+	s, _ := opened(t, config(redistest.Start(t).Addr))
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.CatchUp(ctx); !errors.Is(err, engine.ErrUnavailable) {
+		t.Error(err)
 	}
 }

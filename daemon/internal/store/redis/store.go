@@ -71,7 +71,7 @@ type Store struct {
 
 	// changing is held while the registry and the filters here are changed or compared
 	// together: a filter that is dropped here while the registry is read would come back.
-	changing sync.Mutex
+	changing shared.Lock
 
 	// stoppedFor are the servers for which the filters were stopped last; owned by resync.
 	stoppedFor string
@@ -102,7 +102,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		c.peerDead = members.PeerDead
 	}
 	s := &Store{
-		opt: c, log: c.Log, state: insync.NewState(), sets: map[string]base.Filter{},
+		opt: c, log: c.Log, changing: shared.NewLock(), state: insync.NewState(), sets: map[string]base.Filter{},
 		feed: engine.NewFeed(), unpublished: make(chan struct{}, 1), early: make(chan struct{}, 1),
 	}
 	var err error

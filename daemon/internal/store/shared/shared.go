@@ -4,6 +4,7 @@
 package shared
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -104,4 +105,26 @@ func InDoubt(err error, unsure int, done string) error {
 		return err
 	}
 	return fmt.Errorf("%w: %d items may have been %s: %w", engine.ErrInDoubt, unsure, done, err)
+}
+
+// Lock is a mutex for which a caller can wait as long as its context lasts.
+type Lock struct{ held chan struct{} }
+
+// NewLock makes a Lock that is free.
+func NewLock() Lock { return Lock{make(chan struct{}, 1)} }
+
+// Lock locks l.
+func (l Lock) Lock() { l.held <- struct{}{} }
+
+// Unlock unlocks l.
+func (l Lock) Unlock() { <-l.held }
+
+// LockUntil is Lock until ctx ends; then it returns an error that wraps engine.ErrUnavailable.
+func (l Lock) LockUntil(ctx context.Context) error {
+	select {
+	case l.held <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("filters are being changed: %w: %w", engine.ErrUnavailable, ctx.Err())
+	}
 }
