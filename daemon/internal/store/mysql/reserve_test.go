@@ -192,3 +192,29 @@ func TestLeasesOfAnotherDaemon(t *testing.T) {
 		t.Errorf("%d are new twice, %v", n, err)
 	}
 }
+
+// Items that others take when a lease has ended count from then on, and those that are reserved do not.
+func TestItemsTakenAfterALeaseCount(t *testing.T) {
+	ctx := context.Background()
+	_, set := opened(t, config(mysqltest.Start(t)))
+	for i, lease := range []time.Duration{time.Millisecond, time.Hour} {
+		if _, err := set.Reserve(ctx, engine.NewReservation(), storetest.Keys(set, 10*i, 10), lease, make([]bool, 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := 0
+	await(t, "the items are new", func() bool {
+		n, err := set.Add(ctx, storetest.Keys(set, 0, 6), make([]bool, 6))
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken += n
+		return taken == 6
+	})
+	if err := set.recount(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Stats().Items; got != 6 {
+		t.Errorf("%d items, want the 6 that were taken", got)
+	}
+}

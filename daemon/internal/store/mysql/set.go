@@ -171,14 +171,18 @@ func (s *Set) countRows(ctx context.Context) (n int64, err error) {
 	if err == nil && n <= countedExactly {
 		err = s.store.admin.QueryRowContext(ctx, "select count(*) from `"+s.table+"`").Scan(&n)
 	}
-	var reservations, held int64
+	var reservations, reserved int64
 	if err == nil {
-		err = s.store.admin.QueryRowContext(ctx, "select count(*), coalesce(sum(held), 0) from "+reservationsTable+" where items_table = ?", s.table).Scan(&reservations, &held)
+		err = s.store.admin.QueryRowContext(ctx, "select count(*), coalesce(sum(held), 0) from "+reservationsTable+" where items_table = ?", s.table).Scan(&reservations, &reserved)
+	}
+	if err == nil && reserved > 0 && n <= countedExactly { // others may have taken some, or forgotten them, since their leases ended
+		err = s.store.admin.QueryRowContext(ctx, fmt.Sprintf("select count(*) from %s r straight_join %s d on d.batch = r.batch and d.state = %d straight_join `%s` i on i.k = d.k and i.batch = d.batch where r.items_table = ?",
+			reservationsTable, reservedTable, held, s.table), s.table).Scan(&reserved)
 	}
 	if reservations > 0 {
 		s.reserves.Store(true)
 	}
-	return max(0, n-held), err
+	return max(0, n-reserved), err
 }
 
 // tableGone returns the error for a batch that did not find the table: the filter was dropped or
