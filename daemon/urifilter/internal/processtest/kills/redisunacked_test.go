@@ -64,7 +64,8 @@ func TestNothingWasRememberedIsTrueElsewhere(t *testing.T) {
 }
 
 // A client repeats a batch that broke off as its setting says: seen gives every item to at most
-// one caller; new gives all of them to this caller.
+// one caller, and to none if the repetition breaks off as well, as on a busy machine; new gives all
+// of them to this caller.
 func TestClientsRepeatABatchThatBrokeOff(t *testing.T) {
 	t.Parallel()
 	for name, doubt := range map[string]client.Doubt{"seen": client.DoubtSeen, "new": client.DoubtNew} {
@@ -90,7 +91,7 @@ func TestClientsRepeatABatchThatBrokeOff(t *testing.T) {
 				}
 			}
 			for _, item := range items {
-				if n := wins[item]; n != 1 && (n == 0 || doubt == client.DoubtSeen) {
+				if n := wins[item]; n == 0 && doubt == client.DoubtNew || n > 1 && doubt == client.DoubtSeen {
 					t.Fatalf("%s was new %d times", item, n)
 				}
 			}
