@@ -45,16 +45,16 @@ failed=
 // revertTail starts what was restored, and says what became of it.
 const revertTail = `systemctl daemon-reload
 to=$(readlink %[1]s); to=${to##*/}
-if [ -e %[9]s ]; then
+if [ ! -e %[1]s/ ]; then
+%[5]s
+	to="no release"
+elif [ -e %[9]s ] && ! systemctl show -p ActiveState --value %[2]s %[3]s | grep -qE '^(active|activating|reloading|failed)$'; then
 	to="$to, which somebody has stopped"
-elif [ -e %[1]s/ ]; then
+else
 	systemctl reset-failed %[2]s %[3]s 2>/dev/null
 	if [ "$port" = "$(cat %[4]s 2>/dev/null)" ]; then systemctl start %[3]s && systemctl restart %[2]s; else
 		systemctl stop %[2]s; systemctl restart %[3]s && systemctl restart %[2]s
 	fi || failed=1
-else
-%[5]s
-	to="no release"
 fi
 echo "$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ) $from" >%[6]s
 echo "nobody has confirmed ${from:-what was started}: back to $to${failed:+, with errors}"
@@ -65,7 +65,8 @@ echo "nobody has confirmed ${from:-what was started}: back to $to${failed:+, wit
 // wentBackPath is the file in which a host notes when, and from which release, it went back by itself.
 func wentBackPath(p systemd.Program) string { return p.Root() + "/went-back" }
 
-// stoppedPath is the file that tells a host which goes back that a daemon was stopped on purpose meanwhile.
+// stoppedPath is the file that tells a host which goes back that somebody has stopped the daemon meanwhile. It no longer
+// counts once the daemon has been started again.
 func stoppedPath(p systemd.Program) string { return p.RevertDir() + "/stopped" }
 
 // script returns what stands before and after that which restores.
@@ -109,10 +110,11 @@ mkdir -p %[1]s && cat >%[2]s.new || exit
 if [ -e %[2]s ]; then sed '1,/^failed=$/d' %[2]s >>%[2]s.new || exit; else cat >>%[2]s.new <<'end of the script' || exit
 %[6]send of the script
 fi
+rm -f %[7]s
 sync %[2]s.new && mv %[2]s.new %[2]s && sync %[1]s || exit
 umask 022
 %[4]ssystemctl daemon-reload && systemctl enable --quiet %[5]s && systemctl restart %[5]s`,
-		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer(), tail)
+		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer(), tail, host.Quote(stoppedPath(p)))
 	if _, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text), Secret: true}); err != nil {
 		return fmt.Errorf("prepare the way back: %w", err)
 	}

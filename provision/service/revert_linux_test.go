@@ -160,38 +160,58 @@ func (h lost) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	return out, err
 }
 
-// A daemon that somebody has stopped stays stopped when its host goes back from what nobody has confirmed.
+// A daemon that somebody has stopped stays stopped when its host goes back from what nobody has confirmed, unless it has
+// been started again meanwhile, or another run was about to do that.
 func TestStoppedBeforeItGoesBack(t *testing.T) {
 	t.Parallel()
-	for _, stopped := range []bool{true, false} {
+	for name, c := range map[string]struct {
+		stopped, armed bool
+		state          string // of the daemon when the host goes back
+		stays          bool
+	}{
+		"not stopped":        {state: "active"},
+		"stopped":            {stopped: true, state: "inactive", stays: true},
+		"started again":      {stopped: true, state: "active"},
+		"started and fails":  {stopped: true, state: "failed"},
+		"started and loops":  {stopped: true, state: "activating"},
+		"armed once more":    {stopped: true, armed: true, state: "inactive"},
+		"stopped by a crash": {state: "inactive"},
+	} {
 		h, p := newElsewhere(t), greeter
-		if err := (&Revert{Program: p, After: time.Minute}).Arm(t.Context(), h, "echo restored\n"); err != nil {
-			t.Fatal(err)
+		arm := func() {
+			if err := (&Revert{Program: p, After: time.Minute}).Arm(t.Context(), h, "echo restored\n"); err != nil {
+				t.Fatal(err)
+			}
 		}
+		arm()
 		release := filepath.Join(h.dir, p.Root(), "releases", "a")
 		if err := errors.Join(os.MkdirAll(release, 0o700), os.Symlink("releases/a", filepath.Join(h.dir, p.Root(), "current"))); err != nil {
 			t.Fatal(err)
 		}
-		if stopped {
-			c, err := Stop(p).Look(t.Context(), running{h})
-			if err != nil || c == nil {
-				t.Fatal(c, err)
+		if c.stopped {
+			change, err := Stop(p).Look(t.Context(), running{h})
+			if err != nil || change == nil {
+				t.Fatal(change, err)
 			}
-			if err := c.Apply(t.Context()); err != nil {
+			if err := change.Apply(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if c.armed {
+			arm()
 		}
 		script, err := os.ReadFile(filepath.Join(h.dir, p.RevertScript()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command("sh", "-c", "systemctl() { echo systemctl $*; }\n"+h.at(string(script))).CombinedOutput()
+		systemctl := "systemctl() { case $1 in show) printf '%s\\n\\n' " + c.state + " inactive;; *) echo systemctl $*;; esac; }\n"
+		out, err := exec.Command("sh", "-c", systemctl+h.at(string(script))).CombinedOutput()
 		started := strings.Contains(string(out), "systemctl restart "+p.Service())
-		if err != nil || started == stopped || !strings.Contains(string(out), "restored\n") || !strings.Contains(string(out), "back to a") {
-			t.Errorf("stopped: %v, %v\n%s", stopped, err, out)
+		if err != nil || started == c.stays || !strings.Contains(string(out), "restored\n") || !strings.Contains(string(out), "back to a") {
+			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 		if _, err := os.Stat(filepath.Join(h.dir, p.RevertDir())); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("stopped: %v: the way back is left: %v", stopped, err)
+			t.Errorf("%s: the way back is left: %v", name, err)
 		}
 	}
 }
