@@ -36,9 +36,14 @@ cd /
 exec 9<>%s
 flock -n 9 || exit 0
 [ -e %s ] || exit 0 # a run has confirmed it meanwhile
+for d in %[6]s %[7]s; do # a full disk would let it restore a part, and start a mixture
+	head -c "$(wc -c <%[3]s)" /dev/zero >$d/.room; left=$?
+	rm -f $d/.room
+	[ $left = 0 ] || { echo "$d has no room for what ran before: trying again"; exit 0; }
+done
 printf '%%s\n' "who=the host itself" "what=going back, as nobody has confirmed what was started" "since=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)" "pid=$$" >%[2]s
 from=$(readlink %[4]s); from=${from##*/}
-port=$(cat %s 2>/dev/null)
+port=$(cat %[5]s 2>/dev/null)
 failed=
 `
 
@@ -73,7 +78,7 @@ func stoppedPath(p systemd.Program) string { return p.RevertDir() + "/stopped" }
 func (r *Revert) script() (head, tail string) {
 	p := r.Program
 	current, socket := p.Root()+"/current", systemd.Dir+"/"+p.Socket()
-	return fmt.Sprintf(revertHead, host.Written, host.LockPath, p.RevertScript(), current, socket),
+	return fmt.Sprintf(revertHead, host.Written, host.LockPath, p.RevertScript(), current, socket, p.Root(), systemd.Dir),
 		fmt.Sprintf(revertTail, current, p.Service(), p.Socket(), socket, Stopping(p), wentBackPath(p), r.disarming(), host.LockPath, stoppedPath(p))
 }
 

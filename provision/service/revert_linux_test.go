@@ -216,6 +216,45 @@ func TestStoppedBeforeItGoesBack(t *testing.T) {
 	}
 }
 
+// A host without room on its disk goes back later: it would restore a part, start a mixture of old and new, and forget the
+// rest.
+func TestNoRoomToGoBack(t *testing.T) {
+	t.Parallel()
+	h, p := newElsewhere(t), greeter
+	if err := (&Revert{Program: p, After: time.Minute}).Arm(t.Context(), h, "echo restored\n"); err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join(h.dir, p.RevertScript()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		full string // a folder without room
+		want string
+	}{
+		{p.Root(), "has no room for what ran before: trying again\n"},
+		{systemd.Dir, "has no room for what ran before: trying again\n"},
+		{"", "restored\nnobody has confirmed what was started: back to no release\n"},
+	} {
+		before := "systemctl() { :; }\n"
+		if c.full != "" {
+			before += "head() { case $d in " + c.full + ") return 1;; esac; }\n"
+		}
+		out, err := exec.Command("sh", "-c", h.at(before+string(script))).CombinedOutput()
+		if err != nil || !strings.HasSuffix(string(out), c.want) || c.full != "" && strings.Contains(string(out), "restored") {
+			t.Errorf("%q is full: %v\n%s", c.full, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(h.dir, p.RevertScript())); (err == nil) != (c.full != "") {
+			t.Errorf("%q is full: the way back: %v", c.full, err)
+		}
+	}
+	for _, dir := range []string{p.Root(), systemd.Dir} {
+		if left, err := filepath.Glob(filepath.Join(h.at(dir), ".*")); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
+		}
+	}
+}
+
 // running is a host with a daemon that is up.
 type running struct{ elsewhere }
 
