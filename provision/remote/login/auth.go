@@ -235,8 +235,8 @@ func (d *Dialer) makeKey(file string) (ssh.PublicKey, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(pem.Encode(f, block), f.Close()); err != nil {
-		return nil, err
+	if err := errors.Join(pem.Encode(f, block), f.Sync(), f.Close()); err != nil {
+		return nil, errors.Join(err, os.Remove(file)) // a part of a key would be in the way of the next one
 	}
 	key, err := ssh.NewPublicKey(public)
 	if err != nil {
