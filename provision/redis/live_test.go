@@ -90,6 +90,25 @@ func TestServerOfOthersThatIsDown(t *testing.T) {
 	}
 }
 
+// Our own server that was down, and has something to say against its setup, is not stopped again.
+func TestOwnServerThatIsDown(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &scripted{files: s.files(), says: map[string]string{"PING": "MISCONF no space"}}
+	if err := s.configure(t.Context(), h); err == nil || !strings.Contains(err.Error(), "MISCONF no space") || !slices.Equal(h.ran, []string{"start"}) {
+		t.Errorf("got %v, it ran %q", err, h.ran)
+	}
+}
+
+// files returns what a host has to read whose server we have set up.
+func (s *Server) files() string {
+	main, ours := "include "+s.product.settings()+"\n", s.text(state{})
+	return fmt.Sprintf("1\n1\n0\n0\nregular file|%d|640|redis|redis\nregular file|%d|640|root|redis\n%s%s", len(main), len(ours), main, ours)
+}
+
 // A plan says that Redis is restarted if that is what a deployment does: for another port, and not for what is set in the
 // running server.
 func TestPlannedRestart(t *testing.T) {
@@ -98,9 +117,7 @@ func TestPlannedRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	main, ours := "include "+was.product.settings()+"\n", was.text(state{})
-	h := &scripted{active: true, says: map[string]string{}}
-	h.files = fmt.Sprintf("1\n1\n0\n0\nregular file|%d|640|redis|redis\nregular file|%d|640|root|redis\n%s%s", len(main), len(ours), main, ours)
+	h := &scripted{files: was.files(), active: true, says: map[string]string{}}
 	for _, d := range was.directives(state{}) {
 		h.says["CONFIG GET "+d.key] = d.key + "\n" + d.value
 	}

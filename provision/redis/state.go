@@ -140,6 +140,9 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 // mayTakeStarted is mayTake for a server that was down, and has just been started: only now it tells whose data it has.
 // One of others is stopped again.
 func (s *Server) mayTakeStarted(ctx context.Context, h host.Host, st state) error {
+	if s.options.Adopt || st.include >= 0 {
+		return nil // it is ours already
+	}
 	st.Active = true
 	err := s.client(h, st).ready(ctx)
 	if err == nil || errors.As(err, new(errAuth)) { // which mayTake explains
