@@ -155,13 +155,17 @@ func (s *Server) mayTake(ctx context.Context, h host.Host) error {
 }
 
 // mayTakeDown is mayTake for a server that is down: it is started as it is, to tell whose databases it has. One of
-// others is stopped again.
+// others is stopped again. One that does not start serves nobody, and may need our file for that: another program has its
+// port, for example.
 func (s *Server) mayTakeDown(ctx context.Context, h host.Host) error {
 	u, err := host.LookAtUnit(ctx, h, unit+".service")
 	if err != nil || s.options.Adopt || u.Active {
 		return err
 	}
 	if err := host.Systemctl(ctx, h, "start", unit+".service"); err != nil {
+		if errors.As(err, new(*host.CommandError)) {
+			return nil
+		}
 		return err
 	}
 	if err := s.mayTake(ctx, h); err != nil {

@@ -12,7 +12,7 @@ import (
 // down is a host whose server is down, and has databases.
 type down struct {
 	host.Host
-	databases string
+	databases string // "": it does not start as it is
 	active    bool
 	ran       []string
 }
@@ -28,7 +28,10 @@ func (h *down) Run(_ context.Context, c host.Command) (host.Output, error) {
 	case strings.Contains(c.Script, "| mariadb "):
 		return host.Output{Stdout: h.databases + "\n"}, nil
 	case strings.Contains(c.Script, "systemctl start "):
-		h.active, h.ran = true, append(h.ran, "start")
+		h.active, h.ran = h.databases != "", append(h.ran, "start")
+		if !h.active {
+			return host.Output{}, &host.CommandError{}
+		}
 	case strings.Contains(c.Script, "systemctl stop "):
 		h.active, h.ran = false, append(h.ran, "stop")
 	case c.Stdin != nil:
@@ -38,16 +41,16 @@ func (h *down) Run(_ context.Context, c host.Command) (host.Output, error) {
 }
 
 // A server that is down tells only once it is started that others have databases in it. It is not taken, and is down
-// again.
+// again. One that does not start as it is gets our file.
 func TestServerOfOthersThatIsDown(t *testing.T) {
 	t.Parallel()
-	for databases, want := range map[string][]string{"NULL": {"start", "write"}, "shop": {"start", "stop"}} {
+	for databases, want := range map[string][]string{"NULL": {"start", "write"}, "shop": {"start", "stop"}, "": {"start", "write"}} {
 		h := &down{databases: databases}
 		c, err := New(Options{}).configuration().Look(t.Context(), h)
 		if err != nil || c == nil {
 			t.Fatal(c, err)
 		}
-		if err := c.Apply(t.Context()); (err == nil) != (databases == "NULL") || err != nil && !strings.Contains(err.Error(), "databases of other applications: shop") {
+		if err := c.Apply(t.Context()); (err == nil) != (databases != "shop") || err != nil && !strings.Contains(err.Error(), "databases of other applications: shop") {
 			t.Errorf("%s: %v", databases, err)
 		}
 		if !slices.Equal(h.ran, want) {
