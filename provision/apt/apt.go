@@ -117,7 +117,7 @@ func whenFree(ctx context.Context, program string, wait time.Duration, run func(
 }
 
 var (
-	lockLine   = regexp.MustCompile(`(?m)^(?:E: (?:Could not get lock |Unable to acquire the dpkg |Unable to lock )|dpkg: error: .* was locked by another process)`)
+	lockLine   = regexp.MustCompile(`(?m)^(?:E: (?:Could not get lock |Unable to acquire the dpkg |Unable to lock )|dpkg: error: .* (?:is|was) locked by another process)`)
 	lockOwner  = regexp.MustCompile(`(?:held by process|locked by another process with pid) (\d+)(?: \(([^)]*)\))?`)
 	noRight    = regexp.MustCompile(`\(13: Permission denied\)|are you root`)
 	errorLines = regexp.MustCompile(`(?m)^E: (.*)$`)

@@ -19,6 +19,7 @@ func TestLockHolder(t *testing.T) {
 		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)\nE: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), are you root?\n":                        "",
 		"E: Unable to locate package x\n": "",
 		held:                              "process 28898",
+		"dpkg: error: dpkg frontend is locked by another process\nE: Sub-process dpkg --set-selections returned an error code (2)\nE: Executing dpkg failed. Are you root?\n": "another program", // older versions of dpkg
 	} {
 		got, locked := lockHolder(text)
 		if got != want || locked != (want != "") {
