@@ -67,7 +67,7 @@ func of(name string, hosts []string) string {
 func common(lists map[string]Listing, hosts []string) (best Manifest, found bool) {
 	var newest Manifest // of those that are current
 	for _, name := range hosts {
-		if m, there := lists[name].Find(lists[name].Current); there && (newest.ID == "" || m.Created.After(newest.Created)) {
+		if m, there := lists[name].Find(lists[name].Current); there && (newest.ID == "" || newer(lists, hosts, m, newest)) {
 			newest = m
 		}
 	}
@@ -89,6 +89,19 @@ func common(lists map[string]Listing, hosts []string) (best Manifest, found bool
 		}
 	}
 	return best, found
+}
+
+// newer reports whether a release was put on hosts after another one. A host that has both knows: the times of one host
+// are in order, whoever has deployed to it, and those of two need not be.
+func newer(lists map[string]Listing, hosts []string, m, than Manifest) bool {
+	for _, name := range hosts {
+		a, has := lists[name].same(m)
+		b, both := lists[name].same(than)
+		if has && both {
+			return a.Created.After(b.Created)
+		}
+	}
+	return m.Created.After(than.Created)
 }
 
 // differing says what is current where, if that is not one release.

@@ -88,3 +88,22 @@ func TestAgree(t *testing.T) {
 		})
 	}
 }
+
+// The clock of somebody who has deployed to some of the hosts was ahead, so that what came later has later times there
+// than on a host that is new. The newest release is the newest all the same.
+func TestAgreeAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	old, fresh := listed("b a"), listed("c b a")
+	for n := range old.Releases {
+		old.Releases[n].Created = old.Releases[n].Created.Add(time.Hour)
+	}
+	to, _, err := Agree(map[string]Listing{"a": old, "b": fresh, "c": old}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, m := range to {
+		if m.Commit != "commit of b" {
+			t.Errorf("%s goes to %s, of %s", host, m.ID, m.Commit)
+		}
+	}
+}
