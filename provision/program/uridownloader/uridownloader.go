@@ -124,7 +124,9 @@ func working(name string, text []byte) (program.Settings, error) {
 	c, err := downloader.Parse(name, text)
 	s.Listen, s.URL = c.Worker.Listen, address.URL(c.TLS.CertFile != "", c.Worker.Listen)
 	s.Ask = nil // it is ready when it reaches the store
-	s.AskOnHost = func(ctx context.Context, h host.Host, _, _ string) error { return readyOnHost(ctx, h, c.Worker.Listen) }
+	s.AskOnHost = func(ctx context.Context, h host.Host, _, _ string) error {
+		return readyOnHost(ctx, h, c.Worker.Listen, c.TLS.CertFile != "")
+	}
 	return s, err
 }
 
@@ -176,13 +178,18 @@ func askOnHost(ctx context.Context, h host.Host, path, url, token string) error 
 	return err
 }
 
-// readyOnHost asks a worker whether it is ready, with tools that every host has.
-func readyOnHost(ctx context.Context, h host.Host, listen string) error {
+// readyOnHost asks a worker whether it is ready, with tools that hosts have. As through a tunnel, its certificate may be
+// for another name.
+func readyOnHost(ctx context.Context, h host.Host, listen string, encrypted bool) error {
 	name, port, err := net.SplitHostPort(address.Reachable(listen))
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("exec 3<>/dev/tcp/%s/%s && printf 'GET /readyz HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' >&3 && cat <&3", name, port)
+	const request = `printf 'GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n'`
+	script := fmt.Sprintf("exec 3<>/dev/tcp/%s/%s && %s >&3 && cat <&3", name, port, request)
+	if encrypted {
+		script = fmt.Sprintf("%s | openssl s_client -quiet -connect %s", request, net.JoinHostPort(name, port))
+	}
 	out, err := h.Run(ctx, host.Command{Script: "timeout 10 bash -c " + host.Quote(script)})
 	if err == nil && !strings.Contains(out.Stdout, " 200 ") {
 		err = fmt.Errorf("GET /readyz: %s", strings.Join(strings.Fields(out.Stdout), " "))

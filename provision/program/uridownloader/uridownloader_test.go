@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/program"
 )
 
@@ -61,6 +62,39 @@ func TestSettings(t *testing.T) {
 	}
 	if s, err = p.Parse("x.yaml", []byte("listen: 0.0.0.0:8001\n")); err != nil || s.Validate() == nil {
 		t.Errorf("open to everybody: %v, %v", err, s.Validate())
+	}
+}
+
+// asked is a host that notes what it is to run.
+type asked struct {
+	host.Host
+	script string
+}
+
+func (h *asked) Run(_ context.Context, c host.Command) (host.Output, error) {
+	h.script = c.Script
+	return host.Output{Stdout: "HTTP/1.0 200 OK\r\n"}, nil
+}
+
+// A worker on a host that opens no tunnels is asked in the way that it speaks.
+func TestWorkerIsAskedOnItsHost(t *testing.T) {
+	t.Parallel()
+	p, err := Program().For([]string{RoleWorker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for settings, want := range map[string]string{
+		"worker: {listen: 0.0.0.0:8004}\n":                                    "/dev/tcp/127.0.0.1/8004",
+		"worker: {listen: '[::]:8004'}\ntls: {cert_file: /c, key_file: /k}\n": "openssl s_client -quiet -connect [::1]:8004",
+	} {
+		s, err := p.Parse("x.yaml", []byte(settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &asked{}
+		if err := s.AskOnHost(t.Context(), h, "", ""); err != nil || !strings.Contains(h.script, want) {
+			t.Errorf("%s: %v, it ran %s", settings, err, h.script)
+		}
 	}
 }
 
