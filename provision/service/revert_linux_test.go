@@ -16,7 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/systemd"
 )
 
-// elsewhere is this machine as a host, whose folders are below another one, and whose systemctl does nothing.
+// elsewhere is this machine as a host, whose folders are below another one, and whose systemctl and sync do nothing.
 type elsewhere struct {
 	host.Host
 	dir string
@@ -33,6 +33,9 @@ func newElsewhere(t *testing.T) elsewhere {
 	return h
 }
 
+// idle begins a script with the commands that do nothing: a sync waits for all that other tests write.
+const idle = "systemctl() { :; }\nsync() { :; }\n"
+
 var greeter = systemd.Program{Name: "greeter", Does: "greets", Documentation: "https://example.com"}
 
 // at returns a script with the paths of the folders.
@@ -42,7 +45,7 @@ func (h elsewhere) at(script string) string {
 }
 
 func (h elsewhere) Run(ctx context.Context, c host.Command) (host.Output, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", "systemctl() { :; }\n"+h.at(c.Script))
+	cmd := exec.CommandContext(ctx, "sh", "-c", idle+h.at(c.Script))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, &stdout, &stderr
 	err := cmd.Run()
@@ -73,7 +76,7 @@ func TestWayBackOfTwoRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("sh", "-c", "systemctl() { :; }\n"+h.at(string(script))).CombinedOutput()
+	out, err := exec.Command("sh", "-c", idle+h.at(string(script))).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "back to no release\n") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -97,7 +100,7 @@ func TestConfirmedBeforeTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	confirm := "flock() { rm " + host.Quote(filepath.Join(h.dir, p.RevertScript())) + "; }\n"
-	out, err := exec.Command("sh", "-c", confirm+"systemctl() { :; }\n"+h.at(string(script))).CombinedOutput()
+	out, err := exec.Command("sh", "-c", confirm+idle+h.at(string(script))).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -205,7 +208,7 @@ func TestStoppedBeforeItGoesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		systemctl := "systemctl() { case $1 in show) printf '%s\\n\\n' " + c.state + " inactive;; *) echo systemctl $*;; esac; }\n"
-		out, err := exec.Command("sh", "-c", systemctl+h.at(string(script))).CombinedOutput()
+		out, err := exec.Command("sh", "-c", idle+systemctl+h.at(string(script))).CombinedOutput()
 		started := strings.Contains(string(out), "systemctl restart "+p.Service())
 		if err != nil || started == c.stays || !strings.Contains(string(out), "restored\n") || !strings.Contains(string(out), "back to a") {
 			t.Errorf("%s: %v\n%s", name, err, out)
@@ -236,7 +239,7 @@ func TestNoRoomToGoBack(t *testing.T) {
 		{systemd.Dir, "has no room for what ran before: trying again\n"},
 		{"", "restored\nnobody has confirmed what was started: back to no release\n"},
 	} {
-		before := "systemctl() { :; }\n"
+		before := idle
 		if c.full != "" {
 			before += "head() { case $d in " + c.full + ") return 1;; esac; }\n"
 		}
