@@ -77,6 +77,10 @@ func (r *Relay) serve(client net.Conn) {
 func (r *Relay) Break() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.breakAll()
+}
+
+func (r *Relay) breakAll() { // holds mu
 	for c := range r.conns {
 		_ = c.Close()
 	}
@@ -85,9 +89,9 @@ func (r *Relay) Break() {
 // Close ends the relay, and waits for its connections.
 func (r *Relay) Close() {
 	_ = r.listener.Close()
-	r.Break()
 	r.mu.Lock()
-	r.conns = nil
+	r.breakAll()
+	r.conns = nil // in the same step: none is added in between, and left open
 	r.mu.Unlock()
 	r.work.Wait()
 }
