@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -31,7 +30,7 @@ type sample struct {
 	params  configs.Params
 	store   string // "": that of the daemon
 	redis   bool   // it can be in Redis
-	restart string // it in the settings, if its start is measured: that of bloom is a part of its own
+	restart string // how settings name it; "": its start is not measured here
 	reserve bool   // its items can be reserved, which is measured, too
 
 	committed bool // each batch is reserved, and then committed
@@ -184,7 +183,10 @@ func kindsRestart(s settings) error {
 			return fmt.Errorf("%s: %w", k.name(), err)
 		}
 		took, memory, err := v.restart("KindRestart/kind="+k.name(), syscall.SIGKILL, 200)
-		if err = errors.Join(err, v.srv.stop()); err != nil {
+		if err == nil {
+			err = v.srv.stop()
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", k.name(), err)
 		}
 		t.Row(k.name(), fmt.Sprintf("%.2f s", took.Seconds()), memory)

@@ -70,6 +70,7 @@ func (v *victim) send(batches int) error {
 // restart returns the median of the times from a start to the first answer, and the memory that the daemon then has.
 // Before each end it sends so many batches more, so that there is a journal to replay.
 func (v *victim) restart(sample string, sig syscall.Signal, batches int) (took time.Duration, memory string, err error) {
+	memory = "unknown"
 	var all []time.Duration
 	for range v.runs {
 		if err := v.send(batches); err != nil {
@@ -86,8 +87,9 @@ func (v *victim) restart(sample string, sig syscall.Signal, batches int) (took t
 		}
 		all = append(all, time.Since(began))
 		v.out.Run(sample, report.Took("start", all[len(all)-1]))
-		now, _ := downloads.Memory(v.srv.cmd.Process.Pid)
-		memory = fmt.Sprintf("%.0f kB", now/1024)
+		if now, _ := downloads.Memory(v.srv.cmd.Process.Pid); now > 0 { // there is a /proc
+			memory = fmt.Sprintf("%.0f kB", now/1024)
+		}
 	}
 	return report.Median(all), memory, nil
 }
