@@ -57,7 +57,7 @@ type sdkSender struct {
 
 func (c *sdkSender) send() error {
 	if len(c.batches) == 0 {
-		return errors.New("it is quicker than the lean client by far: too few batches were made")
+		return errAllSent // it is quicker than the lean client was
 	}
 	fresh, err := c.Filter(context.Background(), "uri", c.batches[0])
 	if err == nil && len(fresh) > batch/2 {

@@ -123,7 +123,7 @@ func measure(s settings, chosen []part, out string) error {
 	fmt.Printf("%s; medians of %d runs\n", machine, s.runs)
 	for _, p := range chosen {
 		s.out = report.NewPart(p.name, machine, s.runs, os.Stdout)
-		s.stand = &stand{dir: s.dir}
+		s.stand = &stand{part: p.name, dir: s.dir}
 		if err := s.stand.measure(func() error { return p.run(s) }); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

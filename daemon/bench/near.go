@@ -221,7 +221,7 @@ func dialTexts(calls int) func(addr string, from uint64, _ int) (*textSender, er
 
 func (c *textSender) send() error {
 	if len(c.calls) == 0 {
-		return errors.New("too few texts were made")
+		return errAllSent
 	}
 	err := c.exchange(c.calls[0])
 	c.calls = c.calls[1:]

@@ -11,7 +11,8 @@ import (
 // stand has the servers of redistest and mysqltest, which are made for tests, serve a part of the benchmark: it
 // stands in for a test. They end with the part.
 type stand struct {
-	testing.TB        // nil: those servers call nothing but what is below
+	testing.TB // nil: those servers call nothing but what is below
+	part       string
 	dir        string // scratch folder
 	ends       []func()
 }
@@ -42,7 +43,7 @@ func (s *stand) Fatal(args ...any)                 { panic(stopped{errors.New(fm
 func (s *stand) Fatalf(format string, args ...any) { panic(stopped{fmt.Errorf(format, args...)}) }
 
 func (s *stand) Skip(args ...any) {
-	fmt.Println("\nleft out:", fmt.Sprint(args...))
+	fmt.Printf("\n%s: %s; left out\n", s.part, fmt.Sprint(args...))
 	panic(stopped{})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,11 +78,13 @@ func (s settings) inTurn(things []turn, each func(conns int, all []runs)) error 
 	return nil
 }
 
-// sender sends batches, one after the other.
+// sender sends batches, one after the other. If they were made beforehand, send returns errAllSent after the last.
 type sender interface {
 	send() error
 	Close() error
 }
+
+var errAllSent = errors.New("all batches are sent")
 
 // drive sends batches over conns connections until the time is over.
 func drive(addr string, conns, fresh int, duration time.Duration) (measured, error) {
@@ -109,7 +112,11 @@ func driveBy[C sender](dial func(addr string, from uint64, fresh int) (C, error)
 		wg.Go(func() {
 			for time.Since(start) < duration {
 				before := time.Now()
-				if err := c.send(); err != nil {
+				err := c.send()
+				if errors.Is(err, errAllSent) {
+					return
+				}
+				if err != nil {
 					errs <- err
 					return
 				}
