@@ -165,21 +165,21 @@ func into(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return write(out)
 	}
+	buffered := func(out io.Writer) error {
+		w := bufio.NewWriterSize(out, 256<<10)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
 	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0 {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
-		w := bufio.NewWriterSize(f, 256<<10)
-		return errors.Join(write(w), w.Flush(), f.Close())
+		return errors.Join(buffered(f), f.Close())
 	}
-	return disk.FS{}.WriteFile("export", path, func(f *disk.File) error {
-		w := bufio.NewWriterSize(f.Writer("export"), 256<<10)
-		if err := write(w); err != nil {
-			return err
-		}
-		return w.Flush()
-	})
+	return disk.FS{}.WriteFile("export", path, func(f *disk.File) error { return buffered(f.Writer("export")) })
 }
 
 // show writes a report for people.
