@@ -58,18 +58,21 @@ func Open(path string) (*File, error) { return open(path, time.Now) }
 
 func open(path string, now func() time.Time) (*File, error) {
 	f := &File{path: path, now: now, jar: New(0).Jar(0), limit: maxFile, kept: map[string]saved{}}
-	in, err := os.Open(path)
+	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return f, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
-	info, err := in.Stat()
+	if !info.Mode().IsRegular() { // Save would refuse it, after the login
+		return nil, fmt.Errorf("%s: this is no regular file", path)
+	}
+	in, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	defer in.Close()
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, fmt.Errorf("%s: others may read it (mode %04o): whoever has these cookies is logged in\nhint: chmod 600 %s", path, mode, path)
 	}

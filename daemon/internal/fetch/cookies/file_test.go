@@ -101,6 +101,9 @@ func TestFileFaults(t *testing.T) {
 	if err := f.Save(); err == nil {
 		t.Error("saved into a folder that does not exist")
 	}
+	if _, err := Open(os.DevNull); err == nil || strings.Contains(err.Error(), "chmod") {
+		t.Errorf("a device: %v, want that it is no regular file", err)
+	}
 }
 
 // A file of cookies can always be read again: if there are too many, the oldest are not in it.
