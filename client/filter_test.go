@@ -257,7 +257,7 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 	}
 	for _, address := range []string{
 		"http://u:secret@h:99999", "http://u:se%zzcret@h", "http://u:secret/x@h", "http://u:secret@h:port", "http://u:sec,ret@h",
-		"http://u:secret@h,http://u:secret@h", "ftp://u:secret@h", "http://u:secret@h?x=1",
+		"http://u:secret@h,http://u:secret@h", "ftp://u:secret@h", "http://u:secret@h?x=1", "u:sec ret@h", "http://u:secret@/",
 	} {
 		if _, err := client.New(address); err == nil || strings.Contains(err.Error(), "sec") || strings.Contains(err.Error(), "ret") {
 			t.Errorf("%q: %v, want an error that does not show the password", address, err)

@@ -89,7 +89,7 @@ func (s *Server) readList(w http.ResponseWriter, r *http.Request) *list {
 	return l
 }
 
-// withList reads the list of a call, finds its filter, and has answer answer, which holds mu.
+// withList reads the list of a call, finds its filter, and calls answer with mu held.
 func (s *Server) withList(w http.ResponseWriter, r *http.Request, answer func(w http.ResponseWriter, l *list, f *filter)) {
 	l := s.readList(w, r)
 	if l == nil {
