@@ -23,6 +23,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 var built string
@@ -56,7 +57,7 @@ type rig struct {
 	*httptest.Server
 	t      *testing.T
 	engine *Engine
-	log    lines
+	log    testserver.Log
 
 	mu       sync.Mutex
 	asked    []string
@@ -65,23 +66,6 @@ type rig struct {
 	followed []string
 	filters  []string // that they passed
 	foreign  bool     // other hosts belong to another worker
-}
-
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func newRig(t *testing.T, serve func(w http.ResponseWriter, r *http.Request), change ...func(*Options)) *rig {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 func openMain(t *testing.T) Main {
@@ -29,19 +29,10 @@ func openMain(t *testing.T) Main {
 	return main
 }
 
-// log collects what any goroutine logged.
-type log struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *log) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.text.Write(p) }
-func (l *log) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.text.String() }
-
 // opened returns an engine on an embedded store of its own, beside the MariaDB.
-func opened(t *testing.T, o mysqlstore.Options, want ...engine.Spec) (*engine.Engine, *Store, *log) {
+func opened(t *testing.T, o mysqlstore.Options, want ...engine.Spec) (*engine.Engine, *Store, *testserver.Log) {
 	t.Helper()
-	said := &log{}
+	said := &testserver.Log{}
 	logger := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	beside, err := mysqlstore.Open(context.Background(), mysqlstore.Config{Options: o, Log: slog.New(slog.DiscardHandler), Durable: true})
 	if err != nil {
