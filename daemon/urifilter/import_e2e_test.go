@@ -73,47 +73,28 @@ func TestImportOfADump(t *testing.T) {
 
 // TestImportOverASlowLine: a part of a dump may take longer than what the client gives any other call.
 func TestImportOverASlowLine(t *testing.T) {
-	port, relayed := testserver.Free(t), testserver.Free(t)
+	port := testserver.Free(t)
 	p := processtest.Start(t, t.TempDir(), []string{"URIFILTER_RESP_LISTEN=" + port}, "--durability", "none")
 	t.Setenv("URIFILTER_URL", p.Addr)
 	t.Setenv("URIFILTER_RESP", "redis://"+port)
 	if err := redistest.Client(t, redis.Options{Addr: port}).BFAdd(t.Context(), "slow", "a").Err(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", relayed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			near, err := l.Accept()
+	relayed := testserver.Front(t, port, func(near, far net.Conn) {
+		go func() { _, _ = io.Copy(near, far); near.Close() }()
+		for call := make([]byte, 4096); ; {
+			n, err := near.Read(call)
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("tcp", port)
-			if err != nil {
-				near.Close()
-				continue
+			if strings.HasSuffix(strings.ToLower(string(call[:n])), "bf.scandump\r\n$4\r\nslow\r\n$1\r\n0\r\n") {
+				time.Sleep(3 * time.Second) // and each time it is asked again
 			}
-			go func() { _, _ = io.Copy(near, far); near.Close() }()
-			go func() {
-				defer far.Close()
-				for call := make([]byte, 4096); ; {
-					n, err := near.Read(call)
-					if err != nil {
-						return
-					}
-					if strings.HasSuffix(strings.ToLower(string(call[:n])), "bf.scandump\r\n$4\r\nslow\r\n$1\r\n0\r\n") {
-						time.Sleep(3 * time.Second) // and each time it is asked again
-					}
-					if _, err := far.Write(call[:n]); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := far.Write(call[:n]); err != nil {
+				return
+			}
 		}
-	}()
+	})
 	if code, _, errOut := cli(t, nil, "", "import", "--filter", "copy", "redis://"+relayed+"/0/slow?read_timeout=2s"); code != 0 {
 		t.Errorf("got %d, %s", code, errOut)
 	}
