@@ -304,7 +304,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Cookies that a server sets come back in later attempts of the job, in place of the job's own.
 // A page, or a robots.txt, for which there is no space here costs no attempt, and says nothing about its host.
 func TestNoSpace(t *testing.T) {
 	var long atomic.Pointer[string] // the path of what does not fit into memory
@@ -329,6 +328,7 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
+// Cookies that a server sets come back in later attempts of the job, in place of the job's own.
 func TestCookiesAreKept(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/login" {

@@ -146,7 +146,6 @@ func TestMessageThatIsTooLong(t *testing.T) {
 	}
 }
 
-// Without a jail no code is run.
 // A process that cannot be started, as on a machine without memory, costs no attempt.
 func TestNoProcess(t *testing.T) {
 	e := New(Options{Program: filepath.Join(t.TempDir(), "gone")})
@@ -159,6 +158,7 @@ func TestNoProcess(t *testing.T) {
 	}
 }
 
+// Without a jail no code is run.
 func TestWithoutAJail(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.engine.Probe(t.Context()); err != nil {
