@@ -114,7 +114,7 @@ type site struct {
 
 	mu    sync.Mutex
 	jar   *cookiejar.Jar
-	sizes map[string]int // of all cookies that were kept, by host, path, domain and name
+	sizes map[string]int // of all cookies that were kept, by identity
 	bytes int            // the sum of sizes, including those of expired ones
 }
 
@@ -131,23 +131,33 @@ func (s *site) set(u *url.URL, cookies []*http.Cookie) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range cookies {
-		path := pathOf(u, c)
-		size := len(c.Name) + len(c.Value) + len(path) + len(c.Domain)
-		if size > maxCookie {
+		id, allowed := identity(u, c)
+		size := len(c.Name) + len(c.Value) + len(pathOf(u, c)) + len(c.Domain)
+		if !allowed || size > maxCookie {
 			continue
 		}
-		name := strings.Join([]string{u.Hostname(), c.Domain, path, c.Name}, "\x00")
-		before, known := s.sizes[name] // it is replaced
+		before, known := s.sizes[id] // it is replaced
 		if s.jar == nil || !known && len(s.sizes) == maxCookies || s.bytes-before+size > maxBytes {
 			s.jar, _ = cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never an error
 			s.sizes, s.bytes, before = map[string]int{}, 0, 0
 		}
-		s.sizes[name] = size
+		s.sizes[id] = size
 		s.bytes += size - before
 		own := *c
 		own.MaxAge = min(c.MaxAge, maxAge)
 		s.jar.SetCookies(u, []*http.Cookie{&own})
 	}
+}
+
+// identity is what a cookie shares with the one that it replaces (RFC 6265, 5.3): domain, path and name, whichever host
+// of the domain sets it. It is false if the jar refuses the cookie, because the host of the URL is not in that domain.
+func identity(u *url.URL, c *http.Cookie) (string, bool) {
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	domain := host
+	if c.Domain != "" {
+		domain = strings.ToLower(strings.TrimPrefix(c.Domain, "."))
+	}
+	return strings.Join([]string{domain, pathOf(u, c), c.Name}, "\x00"), domain == host || strings.HasSuffix(host, "."+domain)
 }
 
 // pathOf is the path below which a cookie of a URL is sent: its own, or the folder of the URL (RFC 6265, 5.1.4).

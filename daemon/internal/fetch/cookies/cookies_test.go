@@ -107,6 +107,12 @@ func TestCookiesThatAreSetAnew(t *testing.T) {
 	if got := sent(t, j, u.String()); !strings.Contains(got, "login=secret") || !strings.Contains(got, "last=999-") {
 		t.Errorf("sends %.50q", got)
 	}
+	for i := range 1000 { // one of the domain counts once, whichever host sets it
+		j.SetCookies(at(t, fmt.Sprintf("https://h%d.example.com/", i)), []*http.Cookie{{Name: "seen", Value: "x", Domain: ".Example.com", Path: "/"}})
+	}
+	if got := sent(t, j, u.String()); !strings.Contains(got, "login=secret") || !strings.Contains(got, "seen=x") {
+		t.Errorf("after cookies of the domain, sends %.50q", got)
+	}
 	for i := range 1000 { // without a path, each is a cookie of its own folder
 		j.SetCookies(at(t, fmt.Sprintf("https://www.example.com/%d/page", i)), []*http.Cookie{{Name: "last", Value: "x"}})
 	}

@@ -120,17 +120,16 @@ func (f *File) SetCookies(u *url.URL, set []*http.Cookie) {
 	defer f.mu.Unlock()
 	f.jar.SetCookies(u, set)
 	for _, c := range set {
+		key, allowed := identity(u, c)
+		if !allowed {
+			continue
+		}
 		s := saved{Origin: u.Scheme + "://" + u.Host, Path: pathOf(u, c), Domain: strings.ToLower(strings.TrimPrefix(c.Domain, ".")), Name: c.Name, Value: c.Value,
 			Expires: c.Expires, Secure: c.Secure, HTTPOnly: c.HttpOnly, order: f.next}
 		f.next++
 		if c.MaxAge > 0 {
 			s.Expires = f.now().Add(time.Duration(min(c.MaxAge, maxAge)) * time.Second)
 		}
-		host := s.Domain
-		if host == "" {
-			host = "\x00" + strings.ToLower(u.Hostname())
-		}
-		key := strings.Join([]string{host, s.Path, s.Name}, "\x00")
 		if c.MaxAge < 0 || !s.Expires.IsZero() && !s.Expires.After(f.now()) {
 			delete(f.kept, key)
 			continue

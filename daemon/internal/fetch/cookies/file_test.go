@@ -106,6 +106,28 @@ func TestFileFaults(t *testing.T) {
 	}
 }
 
+// A host cannot set a cookie for another one: the jar refuses it, and the file keeps what the other has set itself.
+func TestFileKeepsWhatOthersCannotSet(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cookies")
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"a", "b"} {
+		f.SetCookies(at(t, "https://"+host+".example.com/"), []*http.Cookie{{Name: "login", Value: host, Domain: "a.example.com"}})
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := sent(t, f, "https://a.example.com/"); got != "login=a" {
+		t.Errorf("sends %q", got)
+	}
+}
+
 // A file of cookies can always be read again: if there are too many, the oldest are not in it.
 func TestFileIsNotTooLong(t *testing.T) {
 	t.Parallel()
