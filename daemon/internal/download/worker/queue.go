@@ -109,7 +109,9 @@ func (q *queue) add(t *task, since time.Time) {
 	q.longest = max(q.longest, h.delay(t))
 	h.waiting = append(h.waiting, t)
 	q.n++
-	q.place(h.pace)
+	if len(h.waiting) == 1 { // the place of a host is that of its first task
+		q.place(h.pace)
+	}
 }
 
 // begin is when a task of the host may begin next, unless it must wait for a running one to end.
@@ -225,7 +227,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(of.notBefore) {
 		of.notBefore = until
 	}
-	for _, p := range []*pace{h.pace, t.pace, of.pace} {
+	for _, p := range slices.Compact([]*pace{of.pace, h.pace, t.pace}) { // mostly it is one
 		q.place(p)
 	}
 }
