@@ -95,8 +95,8 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// able returns what says whether a live worker can do the tasks of a job: those that none can would only take the places
-// of others. While no worker lives, nobody knows what the next one can do.
+// able returns a function that reports whether some live worker can do the tasks of a job: tasks that none can do would
+// only take the places of others. While no worker is alive, nobody knows what the next one can do.
 func (d *Dispatcher) able(ctx context.Context) (func(download.Job) bool, error) {
 	alive, err := d.opt.Store.Holders(ctx, download.WorkerPrefix)
 	if err != nil {

@@ -104,8 +104,8 @@ func (e *Engine) Fetch(ctx context.Context, w worker.Work, r Request) (*fetch.Re
 	return e.fetch(ctx, w, r, false)
 }
 
-// fetch is Fetch. Where it is the first request of the attempt, its error may be a failure with Early set because no
-// request was sent.
+// fetch is Fetch. If first is set, this is the first request of the attempt, and a failure may be Early because no
+// request was sent. A failure for want of space here is Early in any case.
 func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request, first bool) (*fetch.Response, error) {
 	s := w.Job.Setting
 	list, err := e.proxies(s.Proxies)
