@@ -38,10 +38,13 @@ type quickConn struct {
 	since time.Time // idle
 }
 
+// usual is the transport with which net/http begins. Another one may also dial in another way.
+var usual = http.DefaultTransport
+
 // newQuick returns nil if requests must use net/http, whose transport is given.
 func newQuick(all *servers, transport http.RoundTripper) *quick {
 	standard, ok := transport.(*http.Transport)
-	if !ok {
+	if !ok || http.DefaultTransport != usual {
 		return nil
 	}
 	for _, s := range all.all {
