@@ -131,7 +131,7 @@ func (c *Flags) Target(cmd *cobra.Command) (Target, error) {
 		return Target{}, err
 	}
 	daemon.Close()
-	text := FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
+	text := strings.TrimSpace(FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")) // as the client does
 	if strings.Contains(text, ",") {
 		return Target{}, command.UsageError{Err: errors.New("--server: want one daemon, not several")}
 	}
