@@ -53,7 +53,11 @@ func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
 	}
 	m.base = strings.TrimSuffix(m.base, "/")
 	m.shown = uri.Redact(m.base)
-	if u, err := url.Parse(m.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(m.base)
+	if err != nil && strings.Contains(m.base, "@") { // where its password ends is not known
+		return nil, command.UsageError{Err: errors.New("--server: want a URL such as http://USER:PASSWORD@HOST:PORT, with special characters percent-encoded")}
+	}
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, command.UsageError{Err: fmt.Errorf("--server %q: want a URL such as %s", m.shown, defaultServer)}
 	}
 	if given("token") {
@@ -66,7 +70,6 @@ func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
 	if m.token != "" || file == "" {
 		return m, nil
 	}
-	var err error
 	m.token, err = secret.Read(file)
 	return m, err
 }

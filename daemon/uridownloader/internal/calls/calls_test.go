@@ -17,7 +17,7 @@ func TestErrorsShowNoPassword(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	defer master.Close()
-	for _, server := range []string{strings.Replace(master.URL, "://", "://me:s3cret@", 1), "http://me:s3cret@127.0.0.1:1", "http://me:s3c%zzret@h", "ftp://me:s3cret@h"} {
+	for _, server := range []string{strings.Replace(master.URL, "://", "://me:s3cret@", 1), "http://me:s3cret@127.0.0.1:1", "http://me:s3c%zzret@h", "http://me:s3c/ret@h", "ftp://me:s3cret@h"} {
 		cmd := Command(&cobra.Command{Use: "ask", SilenceErrors: true, SilenceUsage: true}, func(cmd *cobra.Command, m *Master, _ []string) error {
 			return m.JSON(cmd.Context(), http.MethodGet, "/", "", nil, nil)
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download/jobfile"
-	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
 )
@@ -111,7 +111,8 @@ func openList(ctx context.Context, from string) (io.ReadCloser, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%q: is no URL; user and password, if any, must be percent-encoded", uri.Redact(from)) // the cause may quote the password
+		// Neither it nor the cause is shown: they may have the password.
+		return nil, errors.New("the address of the list is no URL; user and password, if any, must be percent-encoded")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = listIn
