@@ -74,8 +74,8 @@ class FilterCalls(Exchanges):
 
     def merge_filter(self, from_name: str, into: str) -> Dict[str, Any]:
         """Makes all items of a filter seen in another one as well, and returns the latter. It may
-        take minutes, which ``timeout`` does not limit, and can be repeated. What cannot be merged is FilterError, ``filters_differ``, with the reason.
-        Wants a token with the scope admin."""
+        take minutes, which ``timeout`` does not limit, and can be repeated. What cannot be merged
+        is FilterError, ``filters_differ``, with the reason. Wants a token with the scope admin."""
         query = "/merge?" + urlencode({"from": from_name})
         return object_of(self._exchange("POST", path_of(into) + query, None, again=True, untimed=True))
 

@@ -17,8 +17,8 @@ ITEMS_HELD = 10
 
 class BatchMiddleware:
     """Holds what a callback yields until it has ``URIFILTER_BATCH`` requests, or ten times
-    as much of anything, or all, and asks the daemon for the requests together. It drops nothing: the dupefilter is told, and says
-    what is a duplicate when the scheduler asks it.
+    as much of anything, or all, and asks the daemon for the requests together. It drops
+    nothing: the dupefilter is told, and says what is a duplicate when the scheduler asks it.
 
     What it asks for is remembered, so it must be the last to see the requests: give it a
     number below those of all middlewares that drop some (``SPIDER_MIDDLEWARES`` 10).
