@@ -398,7 +398,7 @@ func (m *members) end() error {
 	case err != nil:
 		return err
 	case id != m.server:
-		return &notText{"the server was restarted meanwhile, and has not given all members", "import from the beginning"}
+		return &notText{"the server was restarted meanwhile, and may not have given all members", "import from the beginning"}
 	}
 	return io.EOF
 }
