@@ -172,16 +172,25 @@ func place(outcomes []history.Outcome, texts, fresh []string, isNew, isSeen hist
 
 // outcomeOf returns the outcome that an error of a filter call promises.
 func (c *caller) outcomeOf(err error) history.Outcome {
-	var answered *client.Error
-	var broken *client.ConnectionError
 	var python *pythonError
 	switch {
-	case errors.As(err, &python) && !python.inDoubt, !client.InDoubt(err) && (errors.As(err, &answered) || errors.As(err, &broken)):
-		return history.Refused
-	case !errors.As(err, &python) && !errors.As(err, &answered) && !errors.As(err, &broken):
+	case errors.As(err, &python) && python.inDoubt:
+	case isOdd(err):
 		c.odd = append(c.odd, err.Error())
+	case !client.InDoubt(err):
+		return history.Refused
 	}
 	return history.Unknown
+}
+
+// isOdd reports whether an error is about an answer that no daemon may give. Any other is that of
+// an attempt, or has it in it, and that one names its request.
+func isOdd(err error) bool {
+	var broken *client.ConnectionError
+	if errors.As(err, &broken) && broken.Method == "" {
+		err = broken.Err
+	}
+	return !errors.As(err, new(*pythonError)) && !errors.As(err, new(*client.Error)) && !errors.As(err, &broken)
 }
 
 // toldOf returns the stable word of an error, or its cause.
@@ -192,12 +201,14 @@ func toldOf(err error) string {
 	switch {
 	case errors.As(err, &python):
 		return python.code
+	case isOdd(err):
+		return "odd answer"
 	case errors.As(err, &broken):
 		return "connection: " + causeOf(broken)
 	case errors.As(err, &answered):
 		return answered.ErrorCode
 	}
-	return "odd answer"
+	return "other"
 }
 
 // causeOf returns the kind of a connection error, without what differs each time.
