@@ -79,7 +79,7 @@ class Connections:
         broken: Optional[OSError] = None
         try:
             if untimed:
-                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # shows that the server is gone
+                _keep_alive(connection.sock)
             connection.request(method, path, body, dict(headers))
             if untimed:
                 connection.sock.settimeout(None)  # until the connection is taken again
@@ -165,6 +165,15 @@ class Connections:
         for connections in idle.values():
             for connection in connections:
                 connection.close()
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Makes a server that is gone without a word known within minutes, where the system's own
+    setting is hours."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # not every system has all
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), 15)
 
 
 def _tls(ca_file: str) -> ssl.SSLContext:
