@@ -105,7 +105,7 @@ func (r Repo) golangci(ctx context.Context) error {
 }
 
 // platforms vets, for each platform on which people work, what they run on it: the
-// toolkit, the client and the command line.
+// toolkit, the client and the command line. Programs with the client may run on 32 bits, too.
 func (r Repo) platforms(ctx context.Context) error {
 	args := []string{"vet"}
 	for _, top := range []string{"client", "configs", "provision", "systemd", "magefiles"} {
@@ -123,6 +123,10 @@ func (r Repo) platforms(ctx context.Context) error {
 				failed = append(failed, fmt.Errorf("%s/%s: %w", system, arch, err))
 			}
 		}
+	}
+	fmt.Fprintln(r.Out, "linux/arm: the client")
+	if err := r.run(ctx, []string{"GOOS=linux", "GOARCH=arm", "CGO_ENABLED=0"}, "go", "vet", "./client"); err != nil {
+		failed = append(failed, fmt.Errorf("linux/arm: %w", err))
 	}
 	return errors.Join(failed...)
 }
