@@ -76,9 +76,9 @@ func (s *Store) Drop(ctx context.Context, spec engine.Spec) error {
 		if i < 0 {
 			return nil // another daemon has dropped it
 		}
-		// Another daemon may have cleared it, or made it again, and this one not have followed.
+		// Another daemon may have cleared it, or made it again, and this one, or its engine, not have followed.
 		e := entries[i]
-		if e.spec != spec && e.table != set.table {
+		if e.spec != spec && (e.table != set.table || set.spec != spec) { // of an entry that cannot be read, the table tells
 			return fmt.Errorf("filter %s: was dropped and made again by another daemon: %w", spec.Name, engine.ErrConflict)
 		}
 		if gone, err := deleteEntry(ctx, c, e); err != nil || !gone {
