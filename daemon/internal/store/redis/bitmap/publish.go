@@ -57,6 +57,8 @@ func (s *Set) PublishUnacked(ctx context.Context, c redis.UniversalClient) error
 // RefreshUnacked makes this daemon's copy of the set that of Redis. Nothing is put into the set from here
 // meanwhile.
 func (s *Set) RefreshUnacked(ctx context.Context) error {
+	s.unacked.copying.Lock()
+	defer s.unacked.copying.Unlock()
 	s.unacked.moving.RLock()
 	defer s.unacked.moving.RUnlock()
 	members, err := s.Servers.Admin.SMembers(ctx, s.unackedKey).Result()

@@ -28,6 +28,8 @@ type unacked struct {
 	size atomic.Int64 // so that batches need no lock while there is none
 	// moving is held while items go into the set: a caller that asks for one finds it here or there.
 	moving sync.RWMutex
+	// copying is held while the set is copied: what was read first must not replace what was read later.
+	copying sync.Mutex
 
 	mu      sync.Mutex
 	keys    map[bloom.Hash]bool // whether the set in Redis decides
