@@ -417,14 +417,23 @@ func TestResyncWaitsForThoseWhoLook(t *testing.T) {
 	forEachKind(t, func(t *testing.T, open func(testing.TB, Config) (*Store, engine.Set)) {
 		store, s := open(t, config(redistest.Start(t).Addr))
 		var asked atomic.Int32
-		store.servers.Batches.AddHook(asking{func() {
+		ask := func() {
 			if asked.Add(1); store.state.Flight.TryLock() {
 				store.state.Flight.Unlock()
 				t.Error("a resync would not wait")
 			}
-		}})
+		}
+		store.servers.Batches.AddHook(asking{ask})
 		if err := s.Has(context.Background(), storetest.Keys(s, 0, 10), make([]bool, 10)); err != nil || asked.Load() == 0 {
 			t.Error(asked.Load(), err)
+		}
+		if bits, ok := s.(engine.BitMap); ok {
+			var h onGet
+			h.do.Store(&ask)
+			store.servers.Admin.AddHook(&h)
+			if _, err := bits.Stripe(context.Background(), 0, make([]byte, bloom.StripeBytes)); err != nil || h.do.Load() != nil {
+				t.Error(h.do.Load() == nil, err)
+			}
 		}
 	})
 }

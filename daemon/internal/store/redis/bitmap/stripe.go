@@ -104,12 +104,15 @@ func (l *layer) checkStripe(i int, head string, length int) error {
 	return nil
 }
 
-// Stripe implements engine.BitMap: what Redis has, other daemons' items included.
+// Stripe implements engine.BitMap: what Redis has, other daemons' items included. A resync waits for it, as
+// for Has.
 func (s *Set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	if err := s.Enter(); err != nil {
 		return nil, err
 	}
 	defer s.Use.RUnlock()
+	s.State.Flight.RLock()
+	defer s.State.Flight.RUnlock()
 	if _, err := s.State.Check(); err != nil {
 		return nil, err
 	}
