@@ -214,6 +214,9 @@ func (f *Filter) mergeBits(ctx context.Context, from BitMap) error {
 	if f.bound.Rejects() {
 		room, err := f.takeRoom(ctx, "other filter", from.Stats().Items, func() (uint64, error) { // they may have many in common
 			both, err := itemsOfBoth(ctx, into, from)
+			if err == nil && both > f.bound.Items { // whatever the batches under way add
+				err = fmt.Errorf("filter %s: together they have about %d items, and on_full reject leaves room for %d: %w", f.Name, both, f.bound.Items, ErrFull)
+			}
 			return both - min(both, f.Stats().Items), err
 		})
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 )
 
-// slow is a store whose filter source calls a function, once, when it is first read.
+// slow is a store whose filter source calls a function each time it is read.
 type slow struct {
 	engine.Store
 	reading func()
@@ -21,20 +21,19 @@ type slow struct {
 
 type slowSet struct {
 	engine.BitMap
-	once    *sync.Once
 	reading func()
 }
 
 func (s slow) Create(ctx context.Context, spec engine.Spec, b engine.Identity) (engine.Set, error) {
 	set, err := s.Store.Create(ctx, spec, b)
 	if err == nil && spec.Name == "source" {
-		set = slowSet{set.(engine.BitMap), new(sync.Once), s.reading}
+		set = slowSet{set.(engine.BitMap), s.reading}
 	}
 	return set, err
 }
 
 func (s slowSet) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
-	s.once.Do(s.reading)
+	s.reading()
 	return s.BitMap.Stripe(ctx, i, buf)
 }
 
@@ -50,7 +49,7 @@ func some(from, n int) (all []bloom.Hash) {
 func TestMergeAndAddWithinTheCapacity(t *testing.T) {
 	var b *bench
 	added := make(chan error, 1)
-	reading := func() {
+	reading := sync.OnceFunc(func() {
 		go func() {
 			f, err := b.Lookup("target")
 			if err == nil {
@@ -63,7 +62,7 @@ func TestMergeAndAddWithinTheCapacity(t *testing.T) {
 			added <- err
 		case <-time.After(200 * time.Millisecond): // it waits
 		}
-	}
+	})
 	b = open(t, t.TempDir(), engine.Settings{}, func(s engine.Store) engine.Store { return slow{s, reading} })
 	full := configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "reject"}
 	source, _, err := b.Create(t.Context(), engine.Spec{ID: 1, Name: "source", Kind: "bloom", Params: full})
@@ -100,6 +99,37 @@ func TestMergeAndAddWithinTheCapacity(t *testing.T) {
 	}
 }
 
+// A merge for which there is no room is refused, though other batches end all the time.
+func TestMergeIsRefusedBesideBatches(t *testing.T) {
+	var target *engine.Filter
+	reads := 0
+	reading := func() {
+		if reads++; reads > 3 {
+			t.Fatal("the filters are counted again and again")
+		}
+		if n, err := target.Add(t.Context(), some(0, 10), 0, make([]bool, 10)); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+	}
+	b := open(t, t.TempDir(), engine.Settings{}, func(s engine.Store) engine.Store { return slow{s, reading} })
+	full := configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "reject"}
+	source, _, err := b.Create(t.Context(), engine.Spec{ID: 1, Name: "source", Kind: "bloom", Params: full})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target, _, err = b.CreateLike(t.Context(), engine.Spec{ID: 2, Name: "target", Kind: "bloom", Params: full}, source); err != nil {
+		t.Fatal(err)
+	}
+	for f, from := range map[*engine.Filter]int{target: 0, source: 10_000} {
+		if _, err := f.Add(t.Context(), some(from, 6000), 0, make([]bool, 6000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.Merge(t.Context(), "source", "target"); !errors.Is(err, engine.ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+}
+
 // What is merged or loaded needs memory, as what is added does.
 func TestMergeWithinTheMemory(t *testing.T) {
 	const bytes = 320_000 // of a bit-map
@@ -121,6 +151,7 @@ func TestMergeWithinTheMemory(t *testing.T) {
 	}
 }
 
+// A dump needs memory, as what is added does, and makes a filter once.
 func TestLoadWithinTheMemory(t *testing.T) {
 	params := configs.NewScaling(100_000, 0.01, 2, false).Complete(configs.Default().Defaults())
 	a := open(t, t.TempDir(), engine.Settings{})
