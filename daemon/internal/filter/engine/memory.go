@@ -121,6 +121,20 @@ func (f *Filter) tryClaim(set Weighed, more More, least uint64) *memoryError {
 	return nil
 }
 
+// claimNew takes memory for a filter that is about to be made. The caller gives it back when that has a share.
+func (e *Engine) claimNew(bytes uint64) error {
+	if e.memoryLimit > 0 && bytes > e.memoryLimit {
+		return &memoryError{need: bytes, limit: e.memoryLimit, until: whenRoom(nil)}
+	}
+	if e.memory.move(0, bytes, false) {
+		return nil
+	}
+	if e.recount(); !e.memory.move(0, bytes, false) { // others may take less by now
+		return &memoryError{need: bytes, all: true, used: e.memory.sum(), limit: e.memory.limit, until: whenRoom(nil)}
+	}
+	return nil
+}
+
 func (f *Filter) unclaim(more More) {
 	f.share.mu.Lock()
 	defer f.share.mu.Unlock()

@@ -169,17 +169,28 @@ func TestLoadWithinTheMemory(t *testing.T) {
 		bits = append(bits, more...)
 	}
 	for _, room := range []bool{false, true} {
-		limit := uint64(len(bits)) * 3 / 2
+		limit := uint64(len(bits)) / 2
 		if room {
-			limit *= 2
+			limit *= 5 // a second time, too
 		}
-		b := open(t, t.TempDir(), engine.Settings{MemoryBytes: limit})
-		f, _, err := b.Create(t.Context(), engine.Spec{ID: 1, Name: "b", Kind: "scaling", Params: params})
-		if err != nil {
-			t.Fatal(err)
+		dir := t.TempDir()
+		b := open(t, dir, engine.Settings{MemoryBytes: limit})
+		load := func() error {
+			return b.CreateLoaded(t.Context(), engine.Spec{ID: 1, Name: "b", Kind: "scaling", Params: params}, engine.Dump{Head: head, Bits: bits})
 		}
-		if err := f.Load(t.Context(), head, bits); (err == nil) != room || err != nil && !errors.Is(err, engine.ErrFull) {
+		if err := load(); (err == nil) != room || err != nil && !errors.Is(err, engine.ErrFull) {
 			t.Errorf("a dump of %d bytes where all may take %d: %v", len(bits), limit, err)
+		}
+		used, _ := b.Memory()
+		if _, err := b.Lookup("b"); (err == nil) != room || (used == uint64(len(bits))) != room {
+			t.Errorf("afterwards %v, %d bytes are used", err, used)
+		}
+		if err := load(); room && !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("a dump of a filter that is there: %v", err)
+		}
+		b.close()
+		if b = open(t, dir, engine.Settings{}); room && b.fresh("b", 1) != 0 {
+			t.Error("after a restart the item of the dump is new")
 		}
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 )
@@ -12,7 +13,7 @@ type Hashing interface {
 	Hash(item []byte) bloom.Hash
 }
 
-// Dumped is a Set in the layout of RedisBloom, which can be read and loaded in pieces.
+// Dumped is a Set in the layout of RedisBloom, which can be read in pieces.
 type Dumped interface {
 	Growing
 	Hashing
@@ -23,9 +24,6 @@ type Dumped interface {
 	// Parts do not overlap; what is added while they are read may be missing. ok is false if
 	// there is no such part.
 	Chunk(iterator int64) (next int64, data []byte, ok bool)
-	// Load replaces an empty set by the one of a dump, durable on return.
-	// An error wraps ErrConflict if the set has items, and bloom.ErrCorrupt if that is no dump.
-	Load(ctx context.Context, head, bits []byte) error
 }
 
 // ScalingLayers describe a chain of Bloom filters.
@@ -37,12 +35,27 @@ type ScalingLayers struct {
 	Bytes     uint64 // as RedisBloom counts them
 }
 
-// Load is Load of the filter's set, which must be a Dumped, but obeys the bounds on memory.
-func (f *Filter) Load(ctx context.Context, head, bits []byte) error {
-	set := f.Set.(Dumped)
-	if err := f.claimLeast(set.MemoryFor(More{}) + uint64(len(bits))); err != nil {
-		return err
+// Dump is a whole Dumped: the head of its dump, and the bits of all parts after it.
+type Dump struct{ Head, Bits []byte }
+
+// CreateLoaded makes a filter, which must be a Dumped, of a dump in one step, durable on return: nobody
+// finds it empty. It obeys the bounds on memory. An error wraps ErrConflict if there is such a filter
+// already, and bloom.ErrCorrupt if that is no dump.
+func (e *Engine) CreateLoaded(ctx context.Context, spec Spec, d Dump) error {
+	bytes := uint64(len(d.Bits))
+	if err := e.claimNew(bytes); err != nil {
+		return fmt.Errorf("filter %s: %w", spec.Name, err)
 	}
-	defer f.unclaimLeast()
-	return set.Load(ctx, head, bits)
+	defer e.memory.move(bytes, 0, true)
+	b := newIdentity(1)
+	b.Dump = &d
+	f, created, err := e.create(ctx, spec, b)
+	switch {
+	case err != nil:
+		return err
+	case !created:
+		return fmt.Errorf("filter %s: %w", spec.Name, ErrConflict)
+	}
+	f.weigh() // before what was claimed is given back
+	return nil
 }

@@ -36,6 +36,8 @@ type Identity struct {
 	// Format, if not nil, is that of a bit-map of the same capacity and error rate that the new one
 	// can be merged with.
 	Format *bloom.Header
+	// Dump, if not nil, is what the new filter has from the start. It must be a Dumped.
+	Dump *Dump
 }
 
 // Stats is the present state of a filter.

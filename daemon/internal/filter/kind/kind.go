@@ -26,7 +26,7 @@ type Kind struct {
 	// Estimates tells that the number of items is an estimate.
 	Estimates bool
 
-	// New makes an empty memory.
+	// New makes a memory that is empty, or has the dump of the identity.
 	New func(engine.Spec, engine.Identity, timing.Clock) (Memory, error)
 	// Read makes the memory that the file of a filter has; from is the first journal segment
 	// that the file does not cover. The spec has no parameters if they cannot be read. Damage
@@ -158,8 +158,6 @@ type Dumped interface {
 	Memory() uint64
 	Layers() engine.ScalingLayers
 	Chunk(iterator int64) (next int64, data []byte, ok bool)
-	// Load is not in what goes to the journal: the caller has the file written before it goes on.
-	Load(head, bits []byte) error
 }
 
 // Similar is a memory of documents that grows with them, see engine.Similar.

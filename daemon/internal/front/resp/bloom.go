@@ -411,26 +411,14 @@ func bfLoadChunk(c *conn, args []scan.Span) {
 	}
 	defer c.endLoading(name)
 	spec := engine.Spec{Name: name, Kind: c.spec(name, configs.CommandsBF, nil).Kind, Params: l.params.Complete(c.s.opt.Defaults)}
-	if err := c.load(spec, l); err != nil {
+	switch err := c.s.opt.Engine.CreateLoaded(c.s.ctx, spec, engine.Dump{Head: l.head, Bits: l.bits}); {
+	case errors.Is(err, engine.ErrConflict): // another caller was faster
+		c.wr.fail("ERR item exists")
+	case err != nil:
 		c.error(err)
-		return
+	default:
+		c.wr.ok()
 	}
-	c.wr.ok()
-}
-
-func (c *conn) load(spec engine.Spec, l *loading) error {
-	f, created, err := c.s.opt.Engine.Create(c.s.ctx, spec)
-	if err != nil {
-		return err
-	}
-	if _, ok := f.Set.(engine.Dumped); !ok {
-		return errWrongType
-	}
-	err = f.Load(c.s.ctx, l.head, l.bits)
-	if err != nil && created && !errors.Is(err, engine.ErrConflict) { // else others have added to it meanwhile
-		err = errors.Join(err, c.s.opt.Engine.Drop(c.s.ctx, spec.Name))
-	}
-	return err
 }
 
 func (c *conn) beginLoading(name string, head []byte) {

@@ -222,16 +222,3 @@ func (s dumped) Chunk(iterator int64) (next int64, data []byte, ok bool) {
 	defer s.use.RUnlock()
 	return s.chain.Chunk(iterator)
 }
-
-// Load implements engine.Dumped.
-func (s dumped) Load(_ context.Context, head, bits []byte) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	err := s.chain.Load(head, bits)
-	s.use.RUnlock()
-	if err != nil {
-		return err
-	}
-	return s.checkpointBy(true, func(path string, from uint64) error { return s.memory.Write(s.store.opt.FS, path, from) })
-}

@@ -29,6 +29,13 @@ func Kind() kind.Kind {
 	return kind.Kind{
 		Name: "scaling", File: "layers", Width: 2, Checked: "layers: %d checked", Size: size,
 		New: func(spec engine.Spec, b engine.Identity, _ timing.Clock) (kind.Memory, error) {
+			if b.Dump != nil {
+				c, err := assemble(b.Dump.Head, b.Dump.Bits)
+				if err != nil {
+					return nil, err
+				}
+				return newMemory(c, b.Generation, b.Created.UnixNano()), nil
+			}
 			p := spec.Params.(configs.Scaling)
 			c, err := newChain(p.Capacity, p.ErrorRate, p.Expansion, p.Bound().Rejects())
 			if err != nil {
@@ -51,8 +58,6 @@ type memory struct {
 	mu    sync.RWMutex // guards the following
 	chain *chain
 	slots []bloom.Hash // of a chunk, for the journal
-	// replaced are the layers that Load has replaced, which others may still read.
-	replaced chain
 
 	// layers are the chain's, of which all but the last do not change any more; so they are read
 	// without the lock. They are set under it, when the journal has what the last one has.
@@ -72,9 +77,9 @@ func newMemory(c *chain, generation uint64, created int64) *memory {
 // publish shows what has changed under the lock. The room of a new layer is shown after its bytes.
 func (m *memory) publish() {
 	l := m.chain.last()
-	if all := m.layers.Load(); all == nil || len(*all) != len(m.chain.layers) || (*all)[len(*all)-1] != l {
+	if all := m.layers.Load(); all == nil || len(*all) != len(m.chain.layers) {
 		layers := slices.Clone(m.chain.layers)
-		m.held.Store(m.chain.bytes() + m.replaced.bytes())
+		m.held.Store(m.chain.bytes())
 		m.layers.Store(&layers)
 	}
 	m.room.Store(l.capacity - min(l.items, l.capacity))
@@ -90,7 +95,7 @@ func (m *memory) Log(j kind.Journal)          { m.journal = j }
 func (m *memory) Free() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return errors.Join(m.chain.free(), m.replaced.free())
+	return m.chain.free()
 }
 
 func (m *memory) Add(keys []bloom.Hash, fresh []bool) (n int, err error) {
@@ -113,7 +118,6 @@ func (m *memory) addChunk(s *scratch, keys []bloom.Hash, fresh []bool) (n int, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.slots = m.slots[:0]
-	from := m.after(layers)
 	for i, key := range keys {
 		if !fresh[i] {
 			continue
@@ -122,7 +126,7 @@ func (m *memory) addChunk(s *scratch, keys []bloom.Hash, fresh []bool) (n int, e
 		places = places[l.hashes:]
 		switch {
 		case m.chain.last() != l || l.items >= l.capacity && !m.chain.fixed:
-			if fresh[i], err = m.chain.add(key, from); err != nil {
+			if fresh[i], err = m.chain.add(key, last); err != nil {
 				return n, err
 			}
 		case l.all(own):
@@ -164,20 +168,9 @@ func (m *memory) hasChunk(s *scratch, keys []bloom.Hash, fresh []bool) {
 			places = places[l.hashes:]
 		}
 	}
-	for _, l := range m.chain.layers[m.after(layers):] { // made meanwhile
-		if l != layers[last] {
-			s.ask(l, keys, fresh)
-		}
+	for _, l := range m.chain.layers[len(layers):] { // made meanwhile
+		s.ask(l, keys, fresh)
 	}
-}
-
-// after returns the first layer of the chain that those who have looked at layers need not have seen whole: the
-// last of these, or, if Load has replaced the chain, the first of all. The lock is held.
-func (m *memory) after(layers []*layer) int {
-	if last := len(layers) - 1; last < len(m.chain.layers) && m.chain.layers[last] == layers[last] {
-		return last
-	}
-	return 0
 }
 
 // Apply sets the bits as they were set. An item whose bits are there already is counted in the
@@ -249,23 +242,6 @@ func (m *memory) Chunk(iterator int64) (next int64, data []byte, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.chain.chunk(iterator)
-}
-
-// Load implements kind.Dumped.
-func (m *memory) Load(head, bits []byte) error {
-	c, err := assemble(head, bits)
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n := m.chain.items(); n > 0 {
-		return errors.Join(fmt.Errorf("filter has %d items already: %w", n, engine.ErrConflict), c.free())
-	}
-	m.replaced.layers = append(m.replaced.layers, m.chain.layers...)
-	m.chain = c
-	m.publish()
-	return nil
 }
 
 // assemble makes the chain of a dump's head and its bits.

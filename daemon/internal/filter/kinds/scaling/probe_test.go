@@ -105,48 +105,6 @@ func TestOneOfManyIsNew(t *testing.T) {
 	}
 }
 
-// Those who ask while a dump is loaded get an answer of the one chain or of the other.
-func TestLoadWhileOthersAsk(t *testing.T) {
-	from := memoryOf(t, configs.NewScaling(100, 0.001, 2, false))
-	keys := keysOf(0, 1000, "example")
-	add(t, from, keys)
-	var bits []byte
-	for _, l := range from.chain.layers {
-		bits = append(bits, l.bits...)
-	}
-	m := memoryOf(t, configs.NewScaling(100, 0.001, 2, false))
-	begun, loaded := make(chan bool), make(chan bool)
-	var asking sync.WaitGroup
-	asking.Go(func() {
-		close(begun)
-		for {
-			switch n := seen(m, keys[:chunk]); {
-			case n != 0 && n != chunk:
-				t.Errorf("%d of %d are seen", n, chunk)
-			}
-			select {
-			case <-loaded:
-				return
-			default:
-			}
-		}
-	})
-	<-begun
-	if err := m.Load(from.chain.appendHead(nil), bits); err != nil {
-		t.Error(err)
-	}
-	close(loaded)
-	asking.Wait()
-	if n := seen(m, keys); n != len(keys) {
-		t.Errorf("%d of %d are seen", n, len(keys))
-	}
-	for _, m := range []*memory{m, from} {
-		if err := m.Free(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // A dump may come from anybody: one of a layer without bits is no dump.
 func TestNoBits(t *testing.T) {
 	m := memoryOf(t, configs.NewScaling(1, 0.5, 2, true))
@@ -158,46 +116,5 @@ func TestNoBits(t *testing.T) {
 	}
 	if _, _, err := parseHead(empty); err == nil {
 		t.Error("a layer of 0 bits is taken")
-	}
-}
-
-// Who has looked at a chain that Load has replaced meanwhile has seen nothing of the new one, however many layers
-// either has.
-func TestLookAtAReplacedChain(t *testing.T) {
-	m := memoryOf(t, configs.NewScaling(20, 0.2, 2, false))
-	var looks [][]*layer
-	for n := range 3 {
-		if n > 0 {
-			if err := m.chain.grow(0); err != nil {
-				t.Fatal(err)
-			}
-			m.publish()
-		}
-		looks = append(looks, *m.layers.Load())
-		if got := m.after(looks[n]); got != n {
-			t.Errorf("%d layers: after %d, want %d", n+1, got, n)
-		}
-	}
-	for n := range 4 {
-		c, err := newChain(20, 0.2, 2, false)
-		for range n {
-			if err == nil {
-				err = c.grow(0)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.replaced.layers = append(m.replaced.layers, m.chain.layers...)
-		m.chain = c
-		m.publish()
-		for _, look := range looks {
-			if got := m.after(look); got != 0 {
-				t.Errorf("%d layers in place of %d: after %d, want 0", n+1, len(look), got)
-			}
-		}
-		if held, want := m.MemoryFor(engine.More{}), c.bytes()+m.replaced.bytes(); held != want {
-			t.Errorf("%d bytes are told, want %d with those that others may still read", held, want)
-		}
 	}
 }
