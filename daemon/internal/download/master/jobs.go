@@ -186,7 +186,9 @@ func (m *Master) storeJob(w http.ResponseWriter, r *http.Request, store func(con
 	m.Log.Info(done, "job", j.Name, "version", j.Version, "uris", len(tasks), "remote", r.RemoteAddr)
 	var n Added
 	if err := m.add(r.Context(), j, tasks, &n); err != nil {
-		return err
+		p := *problemOf(err) // a further POST would be refused, as the job is there
+		p.Detail, p.Cause = "the job is stored, its URIs may not be: PUT "+pathOf(j.Name)+" sends them again, as does `uridownloader job change`: "+p.Detail, err
+		return &p
 	}
 	m.tell()
 	return answer(w, status, struct {

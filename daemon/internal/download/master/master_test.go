@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -265,6 +266,21 @@ func TestStoreIsAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Store = jobsAway{o.Store} })
 	r.want(503, `"error_code":"store_unavailable"`, "GET", "/api/v1/jobs", "")
+}
+
+// forgetful is a filter that answers, and then does not remember.
+type forgetful struct{ seen.Filter }
+
+func (forgetful) Remember(context.Context, string, []string) error { return errors.New("it is away") }
+
+// Whoever sends a job whose URIs cannot be added is told that the job is there, and how to go on.
+func TestFilterGoesAwayWhileAJobIsAdded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Intake = intake.New(o.Store, forgetful{o.Filter}, "") })
+	const job = "name: news\nfilter: uri_download\nuris: [http://a.example/]"
+	r.want(503, "the job is stored, its URIs may not be: PUT /api/v1/jobs/news sends them again", "POST", "/api/v1/jobs", job)
+	r.want(503, "PUT /api/v1/jobs/news", "PUT", "/api/v1/jobs/news", job)
+	r.want(200, `"name":"news"`, "GET", "/api/v1/jobs/news", "")
 }
 
 func TestTokens(t *testing.T) {
