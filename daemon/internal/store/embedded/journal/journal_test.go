@@ -261,3 +261,20 @@ func TestRotateAndDiscard(t *testing.T) {
 		t.Errorf("reserved = %d slots after all batches", j.reserved)
 	}
 }
+
+// Spares that a journal before this one could not remove are in nobody's way.
+func TestSparesThatWereLeft(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 3 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(sparePrefix, n+1)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := open(t, dir, Always, 1, nil)
+	if err := add(j, 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -161,6 +161,10 @@ func (j *Journal) makeSpare(size int64) (*segment, error) {
 	}
 	path := j.sparePath()
 	f, err := j.opt.FS.OpenFile("journal-spare-create", path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	for errors.Is(err, os.ErrExist) { // one that a journal before this one could not remove; Replay will
+		path = j.sparePath()
+		f, err = j.opt.FS.OpenFile("journal-spare-create", path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +190,7 @@ func (j *Journal) openDir() error {
 	return err
 }
 
-// sparePath returns a name that no other spare of the directory has: Replay has removed
-// the spares that an earlier process left.
+// sparePath returns a name that no other spare of this journal has.
 func (j *Journal) sparePath() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
