@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -34,7 +33,7 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 	if report.next, err = d.generate(ctx, jobs); err != nil {
 		errs = append(errs, err)
 	}
-	able, err := d.able(ctx)
+	can, err := download.AbilityIn(ctx, d.opt.Store)
 	if err != nil {
 		return report, errors.Join(append(errs, fmt.Errorf("workers: %w", err))...)
 	}
@@ -62,7 +61,7 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 			d.opt.Ended(job, done, failed)
 		}
 		outstanding := counts[download.Ready] + counts[download.Running]
-		if room := min(counts[download.Waiting], job.Setting.Dispatch-outstanding); room > 0 && able(job) {
+		if room := min(counts[download.Waiting], job.Setting.Dispatch-outstanding); room > 0 && !can.Blocks(job) { // else they would only take the places of others
 			lanes[lane] = append(lanes[lane], &demand{job: job, room: room, outstanding: outstanding})
 		}
 	}
@@ -93,26 +92,6 @@ func (d *Dispatcher) round(ctx context.Context, sweep bool) (Report, error) {
 		d.opt.HandedOut()
 	}
 	return report, errors.Join(errs...)
-}
-
-// able returns a function that reports whether some live worker can do the tasks of a job: tasks that none can do would
-// only take the places of others. While no worker is alive, nobody knows what the next one can do.
-func (d *Dispatcher) able(ctx context.Context) (func(download.Job) bool, error) {
-	alive, err := d.opt.Store.Holders(ctx, download.WorkerPrefix)
-	if err != nil {
-		return nil, err
-	}
-	var workers []string
-	for name := range alive {
-		workers = append(workers, strings.TrimPrefix(name, download.WorkerPrefix))
-	}
-	has, err := d.opt.Store.Holders(ctx, download.HasPrefix)
-	if err != nil {
-		return nil, err
-	}
-	return func(job download.Job) bool {
-		return len(workers) == 0 || len(job.Unable(workers, has)) < len(workers)
-	}, nil
 }
 
 // handOut makes ready as many tasks of one job as its demand allows.

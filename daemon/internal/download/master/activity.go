@@ -103,7 +103,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 	if err != nil {
 		return err
 	}
-	can, err := m.abilities(ctx)
+	can, err := download.AbilityIn(ctx, m.Store)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 		if err != nil {
 			return err
 		}
-		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, can.blocked(j, counts), hosts})
+		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, blocked(can, j, counts), hosts})
 		for reason, n := range reasons {
 			a.Errors = append(a.Errors, errorJSON{j.Name, reason, n})
 		}

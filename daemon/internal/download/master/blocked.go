@@ -1,47 +1,22 @@
 package master
 
 import (
-	"context"
-	"slices"
 	"strings"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 )
 
-// ability says which of the live workers can do what.
-type ability struct {
-	workers []string
-	holders map[string]string // of download.HasPrefix
-}
-
-// abilities reads the abilities from the store.
-func (m *Master) abilities(ctx context.Context) (a ability, err error) {
-	workers, err := m.Store.Holders(ctx, download.WorkerPrefix)
-	if err != nil {
-		return a, err
-	}
-	for name := range workers {
-		a.workers = append(a.workers, strings.TrimPrefix(name, download.WorkerPrefix))
-	}
-	slices.Sort(a.workers)
-	a.holders, err = m.Store.Holders(ctx, download.HasPrefix)
-	return a, err
-}
-
 // blocked says why tasks of a job wait despite live workers, one sentence per reason; nil if none wait.
-func (a ability) blocked(j download.Job, counts map[download.State]int) []string {
-	if len(a.workers) == 0 || counts[download.Waiting]+counts[download.Ready] == 0 {
-		return nil
-	}
-	if len(j.Unable(a.workers, a.holders)) < len(a.workers) {
+func blocked(a download.Ability, j download.Job, counts map[download.State]int) []string {
+	if counts[download.Waiting]+counts[download.Ready] == 0 || !a.Blocks(j) {
 		return nil // a worker that can do them takes over their hosts
 	}
 	var why, all []string
 	needs := append(j.Needs(), download.NeedLane(j.Setting.Lane))
-	lacking := download.Lacking(needs, a.workers, a.holders)
+	lacking := download.Lacking(needs, a.Workers, a.Holders)
 	for _, need := range needs {
 		all = append(all, wordsOf(need))
-		if len(lacking[need]) == len(a.workers) {
+		if len(lacking[need]) == len(a.Workers) {
 			why = append(why, "no worker has "+wordsOf(need)+": its tasks wait for one that has it")
 		}
 	}

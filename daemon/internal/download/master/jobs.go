@@ -231,12 +231,12 @@ func (m *Master) showJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	can, err := m.abilities(r.Context())
+	can, err := download.AbilityIn(r.Context(), m.Store)
 	if err != nil {
 		return err
 	}
 	shown := jobOf(j, counts)
-	shown.Blocked = can.blocked(j, counts)
+	shown.Blocked = blocked(can, j, counts)
 	return answer(w, http.StatusOK, shown)
 }
 
