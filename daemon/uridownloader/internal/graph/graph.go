@@ -160,7 +160,7 @@ func (f *flags) draw(cmd *cobra.Command, g *graph.Graph) error {
 }
 
 // into writes a file in one step, so that it is never incomplete, or into what is there and is no
-// file, such as a pipe; "" and - mean out.
+// file: a pipe, a device, or what a link leads to, such as /dev/stdout; "" and - mean out.
 func into(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return write(out)
@@ -172,8 +172,8 @@ func into(out io.Writer, path string, write func(io.Writer) error) error {
 		}
 		return w.Flush()
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode()&(os.ModeDevice|os.ModeNamedPipe) != 0 {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 		if err != nil {
 			return err
 		}

@@ -36,3 +36,28 @@ func TestIntoAPipe(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// An export goes to where a link leads, and the link stays: /dev/stdout is one.
+func TestIntoALink(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, []byte("something longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := into(nil, link, func(w io.Writer) error {
+		_, err := io.WriteString(w, "a graph")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "a graph" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
