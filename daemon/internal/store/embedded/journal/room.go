@@ -161,11 +161,10 @@ func (j *Journal) makeSpare(size int64) (*segment, error) {
 	}
 	path := j.sparePath()
 	f, err := j.opt.FS.OpenFile("journal-spare-create", path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
-	for errors.Is(err, os.ErrExist) { // one that a journal before this one could not remove; Replay will
-		path = j.sparePath()
-		f, err = j.opt.FS.OpenFile("journal-spare-create", path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrExist): // a journal before this one could not remove it; Replay will
+		return j.makeSpare(size)
+	case err != nil:
 		return nil, err
 	}
 	err = f.Zero("journal-spare-zero", size)
