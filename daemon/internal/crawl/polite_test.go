@@ -113,11 +113,7 @@ func TestRobotsOfRedirectWaits(t *testing.T) {
 	if p := run(t, t.TempDir(), s); p.Stored != 1 || len(times) != 4 {
 		t.Fatalf("%d requests, %+v", len(times), p)
 	}
-	for i, at := range times { // a request may come late to its turn, but not early
-		if gap := at.Sub(began); gap < time.Duration(i)*delay {
-			t.Errorf("request %d came %s after the beginning, want %s or more", i, gap, time.Duration(i)*delay)
-		}
-	}
+	wantTurns(t, times, began, delay)
 }
 
 // A robots.txt that redirects, as to https or to www., is a further request each time.
@@ -141,11 +137,7 @@ func TestRobotsThatRedirectsWaits(t *testing.T) {
 	if p := run(t, t.TempDir(), s); p.Stored != 1 || len(times) != 6 {
 		t.Fatalf("%d requests, %+v", len(times), p)
 	}
-	for i, at := range times { // a request may come late to its turn, but not early
-		if gap := at.Sub(began); gap < time.Duration(i)*delay {
-			t.Errorf("request %d came %s after the beginning, want %s or more", i, gap, time.Duration(i)*delay)
-		}
-	}
+	wantTurns(t, times, began, delay)
 }
 
 // A pause that is asked for behind a redirect is one of the host that asks.
@@ -325,4 +317,14 @@ func parsed(t *testing.T, text string) []*uri.URI {
 		t.Fatal(err)
 	}
 	return []*uri.URI{u}
+}
+
+// wantTurns wants a delay before each request but the first: one may come late to its turn, but not early.
+func wantTurns(t *testing.T, times []time.Time, began time.Time, delay time.Duration) {
+	t.Helper()
+	for i, at := range times {
+		if gap := at.Sub(began); gap < time.Duration(i)*delay {
+			t.Errorf("request %d came %s after the beginning, want %s or more", i, gap, time.Duration(i)*delay)
+		}
+	}
 }
