@@ -112,17 +112,25 @@ func TestLostAnswerOfCheck(t *testing.T) {
 	}
 }
 
-// The doubt of one attempt is not forgotten when the last one is certain.
-func TestDoubtIsKept(t *testing.T) {
-	s := clienttest.NewServer(t)
+// lostOnce has the answer of the first call lost, and the others answered. It returns how many there were.
+func lostOnce(s *clienttest.Server, answer func(w http.ResponseWriter)) *atomic.Int32 {
 	var calls atomic.Int32
 	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		io.Copy(io.Discard, r.Body)
 		if calls.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
-		clienttest.Problem(w, http.StatusForbidden, "forbidden", "no", nil)
+		answer(w)
 		return true
+	})
+	return &calls
+}
+
+// The doubt of one attempt is not forgotten when the last one is certain.
+func TestDoubtIsKept(t *testing.T) {
+	s := clienttest.NewServer(t)
+	calls := lostOnce(s, func(w http.ResponseWriter) {
+		clienttest.Problem(w, http.StatusForbidden, "forbidden", "no", nil)
 	})
 	c := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen))
 	reservation := strings.Repeat("5", 32)
@@ -489,15 +497,9 @@ func TestErrorInTheMiddleIsNotRepeatable(t *testing.T) {
 // Nor is a call whose last attempt is certain, if an attempt before was not.
 func TestDoubtIsNotRepeatable(t *testing.T) {
 	s := clienttest.NewServer(t)
-	var calls atomic.Int32
-	s.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		io.Copy(io.Discard, r.Body)
-		if calls.Add(1) == 1 {
-			panic(http.ErrAbortHandler)
-		}
+	calls := lostOnce(s, func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "3600")
 		clienttest.Problem(w, http.StatusServiceUnavailable, "not_ready", "", nil)
-		return true
 	})
 	_, err := newClient(t, s.URL, client.WithInDoubt(client.DoubtSeen)).Filter(t.Context(), "uri", []string{"a"})
 	if again, _ := client.Repeatable(err); !client.InDoubt(err) || again || calls.Load() != 2 {
