@@ -144,11 +144,16 @@ func tryUnconfirmed(t *testing.T) {
 	l := e2e.New(t, e2e.Options{
 		Hosts:    []e2e.Host{{Name: "a"}, {Name: "b", Sudo: true}},
 		Settings: "listen: '0.0.0.0:8000', uri_num_scale: 100000",
-		More:     "fleet: {bake: 20s, canary: 0, batch: '2'}\n",
+		More:     "fleet: {bake: 5s, canary: 0, batch: '2'}\n",
 	})
 	token := strings.TrimSpace(l.Must(t, "settings:token", "-name=crawler", "-scopes=filter").Stdout)
 	l.Must(t, "deploy")
 	inventory := l.Inventory(t)
+	// What nobody is to confirm is watched for longer than it takes to stop the run, also on a busy machine.
+	watched := strings.Replace(inventory, "bake: 5s", "bake: 90s", 1)
+	if watched == inventory {
+		t.Fatalf("the inventory has no bake:\n%s", inventory)
+	}
 	before := map[string]string{}
 	for _, host := range []string{"a", "b"} {
 		l.Crawler(host, 8000, token).Filter(t, "https://example.com/before")
@@ -187,7 +192,7 @@ func tryUnconfirmed(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			// Other settings come with the release, and go with it.
-			l.WriteInventory(t, strings.Replace(inventory, "uri_num_scale: 100000", "uri_num_scale: 100000, log: {level: debug}", 1))
+			l.WriteInventory(t, strings.Replace(watched, "uri_num_scale: 100000", "uri_num_scale: 100000, log: {level: debug}", 1))
 			run := l.Start(t, "deploy", "-json", "-v", "-binary="+l.Another(t, "unconfirmed"))
 			reached(t, run, "begin", "a", "service: bake")
 			reached(t, run, "begin", "b", "service: bake")
