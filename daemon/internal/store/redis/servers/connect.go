@@ -63,7 +63,6 @@ func Dial(ctx context.Context, o Options, onConnect func(context.Context, *redis
 		DialerRetries: 1, // callers are told at once, and the resyncer tries again
 		MaxRetries:    -1, MaxRedirects: 8,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
-		PipelinePoolSize: -1, // one pool
 	}
 	if o.TLS != nil {
 		u.Dialer = o.TLS.DialContext
