@@ -48,9 +48,10 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
-	gonum.org/v1/gonum v0.17.0
 	modernc.org/sqlite v1.61.1
 )
+
+require gonum.org/v1/gonum v0.17.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.2 // indirect

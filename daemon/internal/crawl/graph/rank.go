@@ -1,132 +1,64 @@
 package graph
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/graph"
-	"gonum.org/v1/gonum/graph/network"
-)
+import "math"
 
 // damping is the share of visitors who follow a link (Brin and Page 1998).
 const damping = 0.85
 
 // PageRank is the rank of each URI; they add up to 1. Links of a page to itself do not count. URIs that were not
-// stored have no known links, so their rank goes to all. It is rounded to a millionth of the mean: gonum starts at random.
+// stored have no known links, so their rank goes to all. It is iterated from equal ranks until none changes by more
+// than a billionth of the mean, and rounded to a millionth of it.
 func (g *Graph) PageRank() []float64 {
 	n := float64(len(g.uris))
-	ranks := make([]float64, len(g.uris))
-	if n == 0 {
-		return ranks
+	ranks, next := make([]float64, len(g.uris)), make([]float64, len(g.uris))
+	for id := range ranks {
+		ranks[id] = 1 / n
 	}
-	for id, rank := range network.PageRankSparse(directed{g}, damping, 1e-9/n) {
-		ranks[id] = math.Floor(rank*n*1e6+1/math.Pi) / 1e6 / n // a share, so that no short fraction is at a border
+	for change := 1.0; change > 1e-9/n; ranks, next = next, ranks {
+		clear(next)
+		toAll := 0.0
+		for from, rank := range ranks {
+			leads := 0.0
+			for range g.others(from) {
+				leads++
+			}
+			if leads == 0 {
+				toAll += rank
+			}
+			for to := range g.others(from) {
+				next[to] += rank / leads
+			}
+		}
+		change = 0
+		for id := range next {
+			next[id] = (1-damping+damping*toAll)/n + damping*next[id]
+			change = max(change, math.Abs(next[id]-ranks[id]))
+		}
+	}
+	for id := range ranks {
+		ranks[id] = math.Floor(ranks[id]*n*1e6+1/math.Pi) / 1e6 / n // a share, so that no short fraction is at a border
 	}
 	return ranks
+}
+
+// others yields where a page leads, other than to itself.
+func (g *Graph) others(from int) func(func(to uint32) bool) {
+	return func(yield func(uint32) bool) {
+		for _, to := range g.links(uint32(from)) {
+			if int(to) != from && !yield(to) {
+				return
+			}
+		}
+	}
 }
 
 // inDegree is how many other pages lead to each URI.
 func (g *Graph) inDegree() []int32 {
 	degrees := make([]int32, len(g.uris))
 	for from := range g.uris {
-		for _, to := range g.links(uint32(from)) {
-			if to != uint32(from) {
-				degrees[to]++
-			}
+		for to := range g.others(from) {
+			degrees[to]++
 		}
 	}
 	return degrees
-}
-
-// directed presents a Graph to gonum's PageRank without copying it.
-type directed struct{ g *Graph }
-
-func (d directed) Node(id int64) graph.Node {
-	if id < 0 || id >= int64(len(d.g.uris)) {
-		return nil
-	}
-	return node(id)
-}
-
-func (d directed) Nodes() graph.Nodes {
-	return &nodes{end: uint32(len(d.g.uris)), self: math.MaxUint32}
-}
-
-func (d directed) From(id int64) graph.Nodes {
-	list := d.g.links(uint32(id))
-	return &nodes{list: list, end: uint32(len(list)), self: uint32(id)}
-}
-
-func (d directed) HasEdgeFromTo(from, to int64) bool {
-	for _, id := range d.g.links(uint32(from)) {
-		if int64(id) == to && from != to {
-			return true
-		}
-	}
-	return false
-}
-
-func (d directed) HasEdgeBetween(x, y int64) bool {
-	return d.HasEdgeFromTo(x, y) || d.HasEdgeFromTo(y, x)
-}
-
-func (d directed) Edge(from, to int64) graph.Edge {
-	if !d.HasEdgeFromTo(from, to) {
-		return nil
-	}
-	return edge{node(from), node(to)}
-}
-
-func (d directed) To(id int64) graph.Nodes {
-	var list []uint32
-	for from := range d.g.uris {
-		if d.HasEdgeFromTo(int64(from), id) {
-			list = append(list, uint32(from))
-		}
-	}
-	return &nodes{list: list, end: uint32(len(list)), self: uint32(id)}
-}
-
-type node int64
-
-func (n node) ID() int64 { return int64(n) }
-
-type edge struct{ from, to node }
-
-func (e edge) From() graph.Node         { return e.from }
-func (e edge) To() graph.Node           { return e.to }
-func (e edge) ReversedEdge() graph.Edge { return edge{e.to, e.from} }
-
-// nodes iterates over a list, or for a nil list over all numbers below end; self is left out.
-type nodes struct {
-	list      []uint32
-	next, end uint32
-	self      uint32
-	at        uint32
-}
-
-func (n *nodes) Next() bool {
-	for n.next < n.end {
-		n.at = n.next
-		if n.list != nil {
-			n.at = n.list[n.next]
-		}
-		if n.next++; n.at != n.self {
-			return true
-		}
-	}
-	return false
-}
-
-func (n *nodes) Node() graph.Node { return node(n.at) }
-func (n *nodes) Reset()           { n.next = 0 }
-
-// Len is how many remain.
-func (n *nodes) Len() int {
-	left := int(n.end - n.next)
-	for _, id := range n.list[min(int(n.next), len(n.list)):] {
-		if id == n.self {
-			left--
-		}
-	}
-	return left
 }
