@@ -239,7 +239,8 @@ type Limits struct {
 	// MemoryBytes is how much memory of this machine all filters, reservations and mirrors may
 	// take together with the bodies of requests, which have held_bytes of it, but a quarter at
 	// most. At this limit, calls with new items get 507 filter_full and nothing is remembered.
-	// The daemon itself needs some memory besides. 64 MiB or more. Default 0: three quarters of
+	// The daemon itself needs some memory besides; of it, batches that are carried out at once take
+	// half as much as bodies may, and others wait for their turn. 64 MiB or more. Default 0: three quarters of
 	// what the process may have: by its control group (MemoryMax= of a unit, the limit of a
 	// container), or else by the machine.
 	MemoryBytes Size `yaml:"memory_bytes"`

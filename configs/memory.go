@@ -8,6 +8,8 @@ type Memory struct {
 	Total   uint64
 	Bodies  uint64 // of requests
 	Filters uint64 // the rest
+	// Work is for batches while they are carried out: a part of what the daemon itself needs besides.
+	Work uint64
 }
 
 // Memory divides the memory of a process that may have so many bytes; 0: that is not known.
@@ -20,7 +22,7 @@ func (l Limits) Memory(allowed uint64) Memory {
 		return Memory{Bodies: uint64(l.bodies())}
 	}
 	bodies := min(uint64(l.bodies()), total/4)
-	return Memory{Total: total, Bodies: bodies, Filters: total - bodies}
+	return Memory{Total: total, Bodies: bodies, Filters: total - bodies, Work: bodies / 2}
 }
 
 func (l Limits) bodies() Size {

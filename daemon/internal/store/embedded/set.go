@@ -25,7 +25,7 @@ func (s plain) Add(_ context.Context, keys []bloom.Hash, fresh []bool) (int, err
 
 // Has implements engine.Set.
 func (s plain) Has(_ context.Context, keys []bloom.Hash, fresh []bool) error {
-	return s.has(func() { s.items.Has(keys, fresh) })
+	return s.has(len(keys), func() { s.items.Has(keys, fresh) })
 }
 
 // Seed implements engine.Set.
@@ -157,7 +157,7 @@ func (s forgetful) Forget(_ context.Context, keys []bloom.Hash) (int, error) {
 
 // Digests implements engine.Listed.
 func (s forgetful) Digests(i int, dst []engine.Digest) (all []engine.Digest, err error) {
-	err = s.has(func() { all = s.keys.Digests(i, dst) })
+	err = s.has(0, func() { all = s.keys.Digests(i, dst) })
 	return all, err
 }
 

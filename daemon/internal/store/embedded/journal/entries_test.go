@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -181,5 +182,46 @@ func TestEntriesOnAFullDisk(t *testing.T) {
 				t.Errorf("reserved = %d slots after all batches", j.reserved)
 			}
 		})
+	}
+}
+
+// Entries of any width that fill many blocks come back whole and in their order, and with a segment's end
+// anywhere between them.
+func TestEntriesOfManyBlocks(t *testing.T) {
+	for _, width := range []int{1, 2, 3, 7} {
+		dir := t.TempDir()
+		opt := Options{Dir: dir, Generation: 1, Next: 1, Log: slog.New(slog.DiscardHandler), Width: width, FirstSegment: 3*blockBytes/2 + slot}
+		j := Open(opt)
+		var want []bloom.Hash
+		for _, n := range []int{1, 5 * blockBytes / slot / width, 3, 2*blockBytes/slot + 1} {
+			if err := j.Reserve(n); err != nil {
+				t.Fatal(err)
+			}
+			var slots []bloom.Hash
+			for i := range n * width {
+				slots = append(slots, key(len(want)+i))
+			}
+			if want = append(want, slots...); width == 1 {
+				fresh := make([]bool, n)
+				for i := range fresh {
+					fresh[i] = true
+				}
+				j.Append(slots, fresh)
+			} else {
+				j.AppendEntries(slots)
+			}
+			if err := j.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			j.Release(n)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var got []bloom.Hash
+		_, err := Replay(Reading{Dir: dir, Generation: 1, From: 1, Width: width, Apply: func(slots []bloom.Hash) { got = append(got, slots...) }})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("entries of %d slots: %d slots come back of %d, %v", width, len(got), len(want), err)
+		}
 	}
 }

@@ -78,10 +78,10 @@ type Journal struct {
 	wake sync.Cond // leading, growing, written or err changed
 	err  error     // sticky
 
-	pending  []byte // a slot for a record header, then keys not yet taken by a leader
-	appended uint64 // slots ever appended
-	written  uint64 // of those, durable as opt.Sync says
-	dirty    bool   // written but not synced (Interval, None)
+	pending  []*block // slots not yet taken by a leader
+	appended uint64   // slots ever appended
+	written  uint64   // of those, durable as opt.Sync says
+	dirty    bool     // written but not synced (Interval, None)
 
 	free     int64 // slots left in cur and spares
 	reserved int64 // of those, promised to batches under way
@@ -98,7 +98,6 @@ type Journal struct {
 	leading bool // somebody owns the following
 	cur     *segment
 	seq     uint64 // of cur, or of the next one where cur is nil
-	buffer  []byte // the group being written
 	grown   int64  // bytes in segments since the last Rotate, with Options.Found; guarded by mu
 }
 
@@ -119,32 +118,52 @@ func Open(opt Options) *Journal {
 func (j *Journal) Append(keys []bloom.Hash, fresh []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	before := j.begun()
 	for i, key := range keys {
 		if fresh[i] {
-			j.pending = appendKey(j.pending, key)
+			b := j.last()
+			b.slots = appendKey(b.slots, key)
+			j.appended++
 		}
 	}
-	j.appended += uint64(len(j.pending)-before) / slot
 }
 
 // AppendEntries is Append for entries of Options.Width slots each.
 func (j *Journal) AppendEntries(slots []bloom.Hash) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.begun()
-	for _, s := range slots {
-		j.pending = appendKey(j.pending, s)
-	}
 	j.appended += uint64(len(slots))
+	for len(slots) > 0 {
+		b := j.last()
+		n := min(len(slots), b.room(j.opt.Width))
+		for _, s := range slots[:n] {
+			b.slots = appendKey(b.slots, s)
+		}
+		slots = slots[n:]
+	}
 }
 
-// begun makes sure that pending has its slot for a header, and returns its length.
-func (j *Journal) begun() int {
-	if len(j.pending) == 0 {
-		j.pending = append(j.pending, make([]byte, slot)...)
+// A block is a part of a group: a slot for a record's header, and then entries.
+type block struct{ slots []byte }
+
+const blockBytes = 64 << 10
+
+// blocks are shared by all journals, so that one that was busy keeps no memory.
+var blocks = sync.Pool{New: func() any { return &block{make([]byte, slot, blockBytes)} }}
+
+// room returns how many slots of whole entries fit.
+func (b *block) room(width int) int {
+	n := (cap(b.slots) - len(b.slots)) / slot
+	return n - n%width
+}
+
+// last returns the block for the next entry; the caller holds mu.
+func (j *Journal) last() *block {
+	if n := len(j.pending); n > 0 && j.pending[n-1].room(j.opt.Width) > 0 {
+		return j.pending[n-1]
 	}
-	return len(j.pending)
+	b := blocks.Get().(*block)
+	j.pending = append(j.pending, b)
+	return b
 }
 
 // Wait returns when every key appended so far is durable as Options.Sync says.
@@ -194,16 +213,18 @@ func (j *Journal) fail(err error) {
 func (j *Journal) commit(sync bool) error {
 	j.mu.Lock()
 	group, goal := j.pending, j.appended
-	j.pending = j.buffer[:0]
+	j.pending = nil
 	j.mu.Unlock()
-	j.buffer = group
 
-	for len(group) > slot {
-		rest, err := j.writeRecord(group)
-		if err != nil {
-			return err
+	for _, b := range group {
+		for rest := b.slots; len(rest) > slot; {
+			var err error
+			if rest, err = j.writeRecord(rest); err != nil {
+				return err
+			}
 		}
-		group = rest
+		b.slots = b.slots[:slot]
+		blocks.Put(b)
 	}
 	// A segment that was filled on the way was synced when it was sealed.
 	if sync && j.cur != nil {
