@@ -75,7 +75,7 @@ func (g *Growing) growTo(n int) error {
 }
 
 // overfill says how far a batch may exceed a layer's capacity: by one overfill-th of it. Up to
-// there, layers are added only between batches, where the memory that they take is checked.
+// there, layers are added only between batches.
 const overfill = 32
 
 // due reports whether a further layer is due.
@@ -291,7 +291,8 @@ func (g *Growing) Memory() uint64 {
 	return h.Bytes()
 }
 
-// MemoryFor is Map.MemoryFor, with the layers that n more items need.
+// MemoryFor is Map.MemoryFor, with the layers that n more items need. They may come in several calls of Add,
+// and any but the first of these adds a layer as soon as the last one has its capacity.
 func (g *Growing) MemoryFor(n uint64) uint64 {
 	t := g.top.Load()
 	last := t.layers[len(t.layers)-1]
@@ -312,7 +313,7 @@ func (g *Growing) MemoryFor(n uint64) uint64 {
 	if t.due(t.full) {
 		grow()
 	}
-	for layers < MaxLayers && has+n > l.Capacity+l.Capacity/overfill {
+	for layers < MaxLayers && has+n > l.Capacity {
 		n -= min(n, l.Capacity-min(has, l.Capacity))
 		grow()
 	}
