@@ -38,8 +38,11 @@ const nextLayer servers.Verdict = -1
 // every item would look seen.
 func (*question) NoRetry() bool { return true }
 
-// each calls do for each item, with its verdict and how many of its bits were 0.
-func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned uint64)) {
+// verdict is told of an item of a question, with how many of its bits were 0.
+type verdict func(q *question, index int, v servers.Verdict, turned uint64)
+
+// each calls do for each item.
+func (q *question) each(l *layer, do verdict) {
 	v := servers.Seen
 	replies := q.Val()
 	if err := q.Err(); err != nil {
@@ -50,11 +53,11 @@ func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned u
 	at := 1
 	for _, it := range q.items[:q.n] {
 		if v != servers.Seen {
-			do(it.index, v, 0)
+			do(q, it.index, v, 0)
 			continue
 		}
 		if at+it.bits > len(replies) {
-			do(it.index, servers.Undone, 0)
+			do(q, it.index, servers.Undone, 0)
 			continue
 		}
 		turned := uint64(0)
@@ -64,11 +67,11 @@ func (q *question) each(l *layer, do func(index int, v servers.Verdict, turned u
 		at += it.bits
 		switch {
 		case turned == 0:
-			do(it.index, servers.Seen, 0)
+			do(q, it.index, servers.Seen, 0)
 		case replies[0] == l.closed:
-			do(it.index, nextLayer, turned)
+			do(q, it.index, nextLayer, turned)
 		default:
-			do(it.index, servers.Fresh, turned)
+			do(q, it.index, servers.Fresh, turned)
 		}
 	}
 }
@@ -112,36 +115,35 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 		batch = l.counts.send()
 		defer l.counts.answer()
 	}
-	questions, err := s.sendQuestions(ctx, l, keys, missing, op)
 	var decided []bloom.Hash
-	for i := range questions {
-		q := &questions[i]
-		q.each(l, func(index int, v servers.Verdict, turned uint64) {
-			switch {
-			case v == nextLayer:
-				again = append(again, index)
-				v = servers.Unknown
-			case v == servers.Undone && err == nil:
-				if err = q.Err(); err == nil {
-					err = insync.ErrLost
-				}
-				fallthrough
-			case v == servers.Undone || v == servers.Unknown:
-				if err == nil {
-					err = q.Err()
-				}
-				if !first {
-					v = servers.Unknown
-				}
-			default:
-				decided = append(decided, keys[index])
-				if v == servers.Fresh && counted {
-					stripe, _ := l.header.Place(keys[index])
-					l.counts.add(stripe, turned, batch)
-				}
+	sent := s.ask(ctx, l, keys, missing, op, func(q *question, index int, v servers.Verdict, turned uint64) {
+		switch {
+		case v == nextLayer:
+			again = append(again, index)
+			v = servers.Unknown
+		case v == servers.Undone && err == nil:
+			if err = q.Err(); err == nil {
+				err = insync.ErrLost
 			}
-			verdicts[index] = v
-		})
+			fallthrough
+		case v == servers.Undone || v == servers.Unknown:
+			if err == nil {
+				err = q.Err()
+			}
+			if !first {
+				v = servers.Unknown
+			}
+		default:
+			decided = append(decided, keys[index])
+			if v == servers.Fresh && counted {
+				stripe, _ := l.header.Place(keys[index])
+				l.counts.add(stripe, turned, batch)
+			}
+		}
+		verdicts[index] = v
+	})
+	if sent != nil {
+		err = sent
 	}
 	if err == nil && op == "set" {
 		l.mirror.Learn(decided)
@@ -149,13 +151,13 @@ func (s *Set) decideIn(ctx context.Context, l *layer, keys []bloom.Hash, missing
 	return again, err
 }
 
-// sendQuestions sends the questions of a batch in pieces, and stops after the first that fails.
-// Questions that were not sent have only the verdict undone.
-func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string) ([]question, error) {
-	questions := l.questions(ctx, keys, missing, op)
-	const limit = servers.PieceItems / together
-	for start := 0; start < len(questions); start += limit {
-		piece := questions[start:min(start+limit, len(questions))]
+// ask asks about the items of which the mirror lacks bits, a piece of the batch after another, and calls do
+// for each item: the questions of a whole batch would take a kilobyte for each. It stops after the
+// first piece that fails; items that were not asked for have only the verdict undone.
+func (s *Set) ask(ctx context.Context, l *layer, keys []bloom.Hash, missing []uint16, op string, do verdict) error {
+	for order := l.inOrder(keys, missing); len(order) > 0; {
+		var piece []question
+		piece, order = l.questions(ctx, keys, missing, op, order)
 		enough := func() error { return nil }
 		_, err := s.Servers.Batches.Pipelined(ctx, func(p redis.Pipeliner) (err error) {
 			for i := range piece {
@@ -171,35 +173,41 @@ func (s *Set) sendQuestions(ctx context.Context, l *layer, keys []bloom.Hash, mi
 		if err == nil {
 			err = enough()
 		}
+		for i := range piece {
+			piece[i].each(l, do)
+		}
 		if err != nil {
-			for i := start + len(piece); i < len(questions); i++ {
-				questions[i].SetErr(servers.ErrNotAsked)
+			var unasked question
+			unasked.SetErr(servers.ErrNotAsked)
+			for _, it := range order {
+				do(&unasked, it.index, servers.Undone, 0)
 			}
-			return questions, err
+			return err
 		}
 	}
-	return questions, nil
+	return nil
 }
 
-// questions returns those about the items of which the mirror lacks bits, grouped by stripe.
-func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint16, op string) []question {
-	order, total := l.inOrder(keys, missing)
+// questions returns those about the first items of order, and what is left of it.
+func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint16, op string, order []placed) (piece []question, rest []placed) {
+	const limit = servers.PieceItems / together
 	command, size := "bitfield_ro", 3 // an argument of a bit: get u1 OFFSET, set u1 OFFSET 1
 	if op == "set" {
 		command, size = "bitfield", 4
 	}
-	args := make([]any, 0, 5*len(order)+size*total)
-	questions := make([]question, 0, len(order)/together+min(len(order), len(l.keys)))
-	for from := 0; from < len(order); {
-		stripe := order[from].stripe
-		questions = append(questions, question{})
-		q, start := &questions[len(questions)-1], len(args)
-		args = append(args, command, l.boxedKeys[stripe], "get", "i64", 0)
-		for ; from < len(order) && order[from].stripe == stripe && q.n < together; from++ {
-			i := order[from].index
-			_, places := l.header.Place(keys[i])
+	piece = make([]question, 0, min(limit, len(order)))
+	for len(order) > 0 && len(piece) < limit {
+		stripe, n, asked := order[0].stripe, 0, 0
+		for ; n < min(together, len(order)) && order[n].stripe == stripe; n++ {
+			asked += bits.OnesCount16(missing[order[n].index])
+		}
+		piece = append(piece, question{n: n})
+		q := &piece[len(piece)-1]
+		args := append(make([]any, 0, 5+size*asked), command, l.boxedKeys[stripe], "get", "i64", 0)
+		for i, it := range order[:n] {
+			_, places := l.header.Place(keys[it.index])
 			for w, at := range places {
-				if missing[i]>>w&1 == 0 {
+				if missing[it.index]>>w&1 == 0 {
 					continue
 				}
 				args = append(args, op, "u1", int(at)+headBytes*8)
@@ -207,27 +215,25 @@ func (l *layer) questions(ctx context.Context, keys []bloom.Hash, missing []uint
 					args = append(args, 1)
 				}
 			}
-			q.items[q.n] = item{i, bits.OnesCount16(missing[i])}
-			q.n++
+			q.items[i] = item{it.index, bits.OnesCount16(missing[it.index])}
 		}
-		q.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args[start:len(args):len(args)]...)
+		q.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...)
+		order = order[n:]
 	}
-	return questions
+	return piece, order
 }
 
 // placed is an item of a batch and its stripe.
 type placed struct{ stripe, index int }
 
-// inOrder returns the items of which bits are missing, by stripe and in order within each, and
-// the number of these bits.
-func (l *layer) inOrder(keys []bloom.Hash, missing []uint16) (order []placed, total int) {
+// inOrder returns the items of which bits are missing, by stripe and in order within each.
+func (l *layer) inOrder(keys []bloom.Hash, missing []uint16) (order []placed) {
 	ends := make([]int, len(l.keys)+1)
 	n := 0
 	for i, m := range missing {
 		if m != 0 {
 			stripe, _ := l.header.Place(keys[i])
 			ends[stripe+1]++
-			total += bits.OnesCount16(m)
 			n++
 		}
 	}
@@ -242,5 +248,5 @@ func (l *layer) inOrder(keys []bloom.Hash, missing []uint16) (order []placed, to
 			ends[stripe]++
 		}
 	}
-	return order, total
+	return order
 }

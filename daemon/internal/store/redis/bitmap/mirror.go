@@ -222,25 +222,22 @@ func (s *Set) findClosed(ctx context.Context, closed []*layer, keys []bloom.Hash
 				words[i] = l.header.AllMissing()
 			}
 		}
-		questions, err := s.sendQuestions(ctx, l, keys, words, "get")
-		if err != nil {
-			return err
-		}
 		var found []bloom.Hash
-		for i := range questions {
-			q := &questions[i]
-			q.each(l, func(index int, v servers.Verdict, _ uint64) {
-				switch {
-				case err != nil:
-				case v == servers.Undone || v == servers.Unknown || q.Val()[0] != l.closed:
-					if err = q.Err(); err == nil {
-						err = fmt.Errorf("key %s: %w", l.keys[0], insync.ErrLost)
-					}
-				case v == servers.Seen:
-					missing[index] = 0
-					found = append(found, keys[index])
+		var lost error
+		err := s.ask(ctx, l, keys, words, "get", func(q *question, index int, v servers.Verdict, _ uint64) {
+			switch {
+			case lost != nil:
+			case v == servers.Undone || v == servers.Unknown || q.Val()[0] != l.closed:
+				if lost = q.Err(); lost == nil {
+					lost = fmt.Errorf("key %s: %w", l.keys[0], insync.ErrLost)
 				}
-			})
+			case v == servers.Seen:
+				missing[index] = 0
+				found = append(found, keys[index])
+			}
+		})
+		if err == nil {
+			err = lost
 		}
 		if err != nil {
 			return err

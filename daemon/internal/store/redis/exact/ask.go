@@ -23,16 +23,12 @@ type question struct {
 	itemset.Question
 	node node
 	size *redis.IntCmd // of the set, if it was asked for; else nil
-
-	ended  bool // it was in its set with a lease that has ended: it is new, see resolve
-	unsure bool // resolve has asked about its lease, and the reply was lost
 }
 
 // dialogue is what a batch asks and hears.
 type dialogue struct {
 	itemset.Dialogue
-	op        string
-	questions []question
+	op string
 }
 
 // sampled is the number of items of which one also asks for the size of its set: often enough
@@ -40,30 +36,31 @@ type dialogue struct {
 const sampled = 16
 
 // sendQuestions sends a question for each key that is wanted, in pieces, and stops after the
-// first piece that fails. It hears of the groups of these keys, and of those in listen. Questions
-// that were not sent have only the verdict undone.
-func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
-	first := len(d.questions)
-	for i, is := range wanted {
-		if is {
-			d.questions = append(d.questions, question{Question: itemset.Question{Index: i}, node: s.tree.leaf(d.Keys[i])})
+// first piece that fails. It hears of the groups of these keys, and of those in listen.
+func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []int, listen uint64) error {
+	yes, no := servers.Fresh, servers.Seen
+	if d.op == opHas {
+		yes, no = no, yes
+	}
+	var moved []*question
+	for ; len(moved)+len(wanted) > 0 || listen != 0; listen = 0 {
+		piece := moved
+		n := min(servers.PieceItems-len(moved), len(wanted))
+		for _, i := range wanted[:n] {
+			piece = append(piece, &question{Question: itemset.Question{Index: i}, node: s.tree.leaf(d.Keys[i])})
 		}
-	}
-	pending := make([]*question, 0, len(d.questions)-first)
-	for i := range d.questions[first:] {
-		pending = append(pending, &d.questions[first+i])
-	}
-	for len(pending) > 0 || listen != 0 {
-		piece := pending[:min(servers.PieceItems, len(pending))]
-		rest := pending[len(piece):]
-		moved, err := s.askPiece(ctx, d, piece, listen)
-		if err != nil {
-			for _, q := range append(moved, rest...) {
-				q.SetErr(servers.ErrNotAsked)
+		wanted = wanted[n:]
+		var err error
+		moved, err = s.askPiece(ctx, d, piece, listen)
+		for _, q := range piece {
+			if err != nil || !forgotten.IsMoved(q.Err()) {
+				d.Hear(&q.Question, yes, no)
 			}
+		}
+		if err != nil {
+			d.NotAsked(wanted)
 			return err
 		}
-		pending, listen = append(moved, rest...), 0
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/itemset"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
@@ -16,18 +18,18 @@ var (
 	_ base.Leasing     = (*Set)(nil)
 )
 
-// resolve finds out which of the items that a batch has found in their sets are seen, and sets
-// ended for those whose lease has ended. If nothing was ever reserved, all of them are seen, and
+// resolve finds out which of the items that a batch has found in their sets are seen: not those whose
+// lease has ended. If nothing was ever reserved, all of them are seen, and
 // Redis is not asked.
 func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.Hash, err error) {
 	var open []bloom.Hash
-	at := map[bloom.Hash][]*question{}
-	for i := range d.questions {
-		q := &d.questions[i]
-		if key := d.Keys[q.Index]; (d.op == opAdd) == q.Val() {
+	at := map[bloom.Hash][]*itemset.Answer{}
+	for i := range d.Answers {
+		a := &d.Answers[i]
+		if key := d.Keys[a.Index]; a.Verdict == servers.Fresh {
 			continue
 		} else if s.Removals.Reserving(forgotten.GroupOf(key)) {
-			open, at[key] = append(open, key), append(at[key], q)
+			open, at[key] = append(open, key), append(at[key], a)
 		} else {
 			seen = append(seen, key)
 		}
@@ -37,12 +39,12 @@ func (s *Set) resolve(ctx context.Context, d *dialogue, add bool) (seen []bloom.
 	}
 	r, err := s.Leases.Resolve(ctx, open, add)
 	for _, key := range r.New {
-		at[key][0].ended = true
+		at[key][0].Verdict = servers.Fresh
 		at[key] = at[key][1:]
 	}
 	for _, key := range r.Unsure {
-		for _, q := range at[key] {
-			q.unsure = true
+		for _, a := range at[key] {
+			a.Verdict = servers.Unknown // it was asked about its lease, and the reply was lost
 		}
 	}
 	return append(seen, r.Seen...), err

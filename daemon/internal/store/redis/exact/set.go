@@ -88,10 +88,9 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 		return 0, s.broken(ctx, &d, err)
 	}
 	var accepted []bloom.Hash
-	for i := range d.questions {
-		q := &d.questions[i]
-		if isNew[q.Index] = q.Val() != q.ended; isNew[q.Index] {
-			accepted = append(accepted, keys[q.Index])
+	for _, a := range d.Answers {
+		if isNew[a.Index] = a.Verdict == servers.Fresh; isNew[a.Index] {
+			accepted = append(accepted, keys[a.Index])
 		}
 	}
 	s.learn(&d, accepted, true)
@@ -115,9 +114,8 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if err != nil {
 		return s.EngineError(ctx, err)
 	}
-	for i := range d.questions {
-		q := &d.questions[i]
-		isNew[q.Index] = q.Val() == q.ended
+	for _, a := range d.Answers {
+		isNew[a.Index] = a.Verdict == servers.Fresh
 	}
 	s.learn(&d, append(seen, aged...), false)
 	return nil
@@ -134,7 +132,7 @@ func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []
 			aged = append(aged, keys[i])
 		}
 	}
-	return aged, s.Ask(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
+	return aged, s.Ask(ctx, &d.Dialogue, isNew, func(wanted []int, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
 // learn puts keys that were in Redis when d was asked into the mirror.
@@ -150,16 +148,8 @@ func (s *Set) learn(d *dialogue, keys []bloom.Hash, accepted bool) {
 // broken sorts out a batch that failed.
 func (s *Set) broken(ctx context.Context, d *dialogue, err error) error {
 	return s.Broken(ctx, func(yield func(forgotten.Untold, servers.Verdict) bool) {
-		for i := range d.questions {
-			q := &d.questions[i]
-			v := q.Verdict()
-			if q.ended {
-				v = servers.Fresh
-			}
-			if q.unsure {
-				v = servers.Unknown
-			}
-			if !yield(d.Untold(&q.Question), v) {
+		for _, a := range d.Answers {
+			if !yield(d.Untold(a), a.Verdict) {
 				return
 			}
 		}

@@ -174,22 +174,19 @@ type Question struct {
 // every item would look seen.
 func (*Question) NoRetry() bool { return true }
 
-// Verdict returns what the reply says about the item.
-func (q *Question) Verdict() servers.Verdict {
-	switch err := q.Err(); {
-	case err != nil:
-		return servers.VerdictOf(err)
-	case q.Val():
-		return servers.Fresh
-	}
-	return servers.Seen
-}
-
 // Dialogue is what a batch asks and hears.
 type Dialogue struct {
-	Keys  []bloom.Hash
-	Marks forgotten.Marks // before the first question
-	Heard forgotten.Marks // after the last one
+	Keys    []bloom.Hash
+	Marks   forgotten.Marks // before the first question
+	Heard   forgotten.Marks // after the last one
+	Answers []Answer
+}
+
+// Answer is what a query has told of one item. Questions are a few hundred bytes each, and are kept
+// no longer than their piece of a batch.
+type Answer struct {
+	Index   int // in the batch
+	Verdict servers.Verdict
 }
 
 // Open begins a dialogue. It must be called before the mirror is read.
@@ -197,40 +194,61 @@ func (s *Set) Open(keys []bloom.Hash) Dialogue {
 	return Dialogue{Keys: keys, Marks: s.Removals.Marks(), Heard: forgotten.NoMarks()}
 }
 
-// Untold returns the item of a question, for the case that no caller is told of it.
-func (d *Dialogue) Untold(q *Question) forgotten.Untold {
-	key := d.Keys[q.Index]
+// Hear notes the answer to a question, to which the reply 1 means yes, and 0 no.
+func (d *Dialogue) Hear(q *Question, yes, no servers.Verdict) {
+	v := no
+	if err := q.Err(); err != nil {
+		v = servers.VerdictOf(err)
+	} else if q.Val() {
+		v = yes
+	}
+	d.Answers = append(d.Answers, Answer{q.Index, v})
+}
+
+// NotAsked notes that nobody was asked about items.
+func (d *Dialogue) NotAsked(index []int) {
+	for _, i := range index {
+		d.Answers = append(d.Answers, Answer{i, servers.Undone})
+	}
+}
+
+// Untold returns the item of an answer, for the case that no caller is told of it.
+func (d *Dialogue) Untold(a Answer) forgotten.Untold {
+	key := d.Keys[a.Index]
 	return forgotten.Untold{Key: key, Mark: d.Marks[forgotten.GroupOf(key)]}
 }
 
 // Ask queries the keys that the mirror does not have, which isNew marks, and those that were
 // forgotten since the mirror was read. send must read the witnesses of the groups of the wanted
-// keys, and of those in listen. All of isNew is false afterwards.
-func (s *Set) Ask(ctx context.Context, d *Dialogue, isNew []bool, send func(wanted []bool, listen uint64) error) error {
+// keys, of which it gets the places in the batch, and of those in listen. All of isNew is false afterwards.
+func (s *Set) Ask(ctx context.Context, d *Dialogue, isNew []bool, send func(wanted []int, listen uint64) error) error {
 	var listen uint64
 	var known []bloom.Hash
-	var at []int // positions of known in the batch
+	var at, wanted []int // positions of known in the batch, and of the others
 	for i, is := range isNew {
-		if !is {
+		if is {
+			wanted = append(wanted, i)
+		} else {
 			known, at = append(known, d.Keys[i]), append(at, i)
 			listen |= 1 << forgotten.GroupOf(d.Keys[i])
 		}
 	}
-	if err := send(isNew, listen); err != nil {
+	if err := send(wanted, listen); err != nil {
 		return err
 	}
 	clear(isNew)
 	if err := s.Removals.FollowFrom(ctx, s.Servers.Batches, &d.Marks, &d.Heard); err != nil {
 		return err
 	}
-	gone, again := make([]bool, len(known)), make([]bool, len(d.Keys))
+	gone := make([]bool, len(known))
 	s.Removals.Forgotten(&d.Marks, known, gone)
-	some := false
+	var again []int
 	for k, is := range gone {
-		again[at[k]] = is
-		some = some || is
+		if is {
+			again = append(again, at[k])
+		}
 	}
-	if !some {
+	if len(again) == 0 {
 		return nil
 	}
 	return send(again, 0)

@@ -16,29 +16,39 @@ import (
 // dialogue is what a batch asks and hears.
 type dialogue struct {
 	itemset.Dialogue
-	expire    time.Duration      // 0: nothing is to be set
-	questions []itemset.Question // SET, or EXISTS
+	expire time.Duration // 0: nothing is to be set
 }
 
 // sendQuestions sends a command for each wanted key, in pieces, and stops after the first piece
 // that fails: SET for keys that are to expire, EXISTS if expire is 0. It reads the witnesses of
-// the groups of these keys, and of those in listen. Commands that were not sent have the
-// verdict servers.Undone.
-func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, listen uint64) error {
-	n := 0
-	for _, is := range wanted {
-		if is {
-			n++
+// the groups of these keys, and of those in listen.
+func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []int, listen uint64) error {
+	yes, no := servers.Fresh, servers.Seen
+	if d.expire == 0 {
+		yes, no = no, yes
+	}
+	for ; len(wanted) > 0 || listen != 0; listen = 0 {
+		piece := s.questions(ctx, d, wanted[:min(servers.PieceItems, len(wanted))])
+		wanted = wanted[len(piece):]
+		err := s.askPiece(ctx, d, piece, listen)
+		for i := range piece {
+			d.Hear(&piece[i], yes, no)
+		}
+		if err != nil {
+			d.NotAsked(wanted)
+			return err
 		}
 	}
-	first := len(d.questions)
-	args := make([]any, 0, 6*n)
+	return nil
+}
+
+// questions returns those about some keys.
+func (s *Set) questions(ctx context.Context, d *dialogue, wanted []int) []itemset.Question {
+	all := make([]itemset.Question, len(wanted))
+	args := make([]any, 0, 6*len(wanted))
 	var ms any = strconv.FormatInt(d.expire.Milliseconds(), 10)
 	var buf []byte
-	for i, is := range wanted {
-		if !is {
-			continue
-		}
+	for n, i := range wanted {
 		start := len(args)
 		buf = s.key(buf[:0], d.Keys[i])
 		if d.expire == 0 {
@@ -47,19 +57,9 @@ func (s *Set) sendQuestions(ctx context.Context, d *dialogue, wanted []bool, lis
 			// "1" is a value that Redis need not allocate.
 			args = append(args, "set", string(buf), "1", "px", ms, "nx")
 		}
-		d.questions = append(d.questions, itemset.Question{BoolCmd: *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), Index: i})
+		all[n].BoolCmd, all[n].Index = *redis.NewBoolCmd(ctx, args[start:len(args):len(args)]...), i
 	}
-	for rest := d.questions[first:]; len(rest) > 0 || listen != 0; listen = 0 {
-		piece := rest[:min(servers.PieceItems, len(rest))]
-		rest = rest[len(piece):]
-		if err := s.askPiece(ctx, d, piece, listen); err != nil {
-			for i := range rest {
-				rest[i].SetErr(servers.ErrNotAsked)
-			}
-			return err
-		}
-	}
-	return nil
+	return all
 }
 
 // askPiece sends the questions in a pipeline, followed by the query for the witnesses.

@@ -99,11 +99,10 @@ func (s *Set) AddFor(ctx context.Context, keys []bloom.Hash, expire time.Duratio
 	if err := s.talk(ctx, &d, keys, isNew); err != nil {
 		return 0, s.broken(ctx, &d, until, err)
 	}
-	accepted := make([]bloom.Hash, 0, len(d.questions))
-	for i := range d.questions {
-		q := &d.questions[i]
-		if isNew[q.Index] = q.Val(); q.Val() {
-			accepted = append(accepted, keys[q.Index])
+	accepted := make([]bloom.Hash, 0, len(d.Answers))
+	for _, a := range d.Answers {
+		if isNew[a.Index] = a.Verdict == servers.Fresh; isNew[a.Index] {
+			accepted = append(accepted, keys[a.Index])
 		}
 	}
 	s.Removals.Unforgotten(&d.Marks, accepted, func(keys []bloom.Hash) {
@@ -124,16 +123,16 @@ func (s *Set) reflect(keys []bloom.Hash, until int64) {
 func (s *Set) talk(ctx context.Context, d *dialogue, keys []bloom.Hash, isNew []bool) error {
 	d.Dialogue = s.Open(keys)
 	s.mirror.Has(keys, isNew)
-	return s.Ask(ctx, &d.Dialogue, isNew, func(wanted []bool, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
+	return s.Ask(ctx, &d.Dialogue, isNew, func(wanted []int, listen uint64) error { return s.sendQuestions(ctx, d, wanted, listen) })
 }
 
 // broken cleans up after a batch that failed, whose items may have expired at until.
 func (s *Set) broken(ctx context.Context, d *dialogue, until int64, err error) error {
 	return s.Broken(ctx, func(yield func(forgotten.Untold, servers.Verdict) bool) {
-		for i := range d.questions {
-			item := d.Untold(&d.questions[i])
+		for _, a := range d.Answers {
+			item := d.Untold(a)
 			item.Until = until
-			if !yield(item, d.questions[i].Verdict()) {
+			if !yield(item, a.Verdict) {
 				return
 			}
 		}
@@ -151,9 +150,8 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	if err := s.talk(ctx, &d, keys, isNew); err != nil {
 		return s.EngineError(ctx, err)
 	}
-	for i := range d.questions {
-		q := &d.questions[i]
-		isNew[q.Index] = !q.Val()
+	for _, a := range d.Answers {
+		isNew[a.Index] = a.Verdict == servers.Fresh
 	}
 	return nil
 }
