@@ -100,7 +100,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		return nil, err
 	}
 	settings := engine.Settings{Filters: Specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), MemoryBytes: d.memory.Filters, Log: log,
-		Memory: collector.Leave}
+		Memory: collector.Leave, WorkBytes: d.memory.Work}
 	if d.link, err = OpenLink(cfg, log); err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func openMain(cfg configs.Config, memory configs.Memory, livesDir string, log *s
 	if cfg.Store == "redis" {
 		return openRedis(cfg.Redis, mirrorsOf(cfg, memory), livesDir, log)
 	}
-	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), WorkBytes: int64(memory.Work), Log: log})
+	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log})
 	if err != nil {
 		return nil, explainOpen(err, cfg)
 	}

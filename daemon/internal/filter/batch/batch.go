@@ -232,6 +232,11 @@ func (j *Judge) followCleared(ctx context.Context, f *engine.Filter, do func(*en
 }
 
 func (j *Judge) applyTo(ctx context.Context, b *Batch, f *engine.Filter) (err error) {
+	work, err := f.Begin(ctx, len(b.keys))
+	if err != nil {
+		return err
+	}
+	defer f.End(work)
 	start := time.Now()
 	b.Counts = Counts{All: len(b.keys)}
 	switch b.op {

@@ -64,8 +64,13 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest, tell func(bytes 
 		op = Near
 	}
 	err = j.followCleared(ctx, f, func(f *engine.Filter) error {
+		work, err := f.Begin(ctx, len(c.Documents))
+		if err != nil {
+			return err
+		}
+		defer f.End(work)
 		start := time.Now()
-		err := f.Near(ctx, c.Documents, how, c.Found)
+		err = f.Near(ctx, c.Documents, how, c.Found)
 		fresh := 0
 		for _, found := range c.Found {
 			if found.New {

@@ -32,6 +32,7 @@ type Filter struct {
 	room   *room
 	share  *share
 	memory *memory
+	turns  *turns
 	// recount is that of the engine.
 	recount     func()
 	memoryLimit uint64 // bytes of memory that a Growing set may use; 0: any number
@@ -45,6 +46,7 @@ type Engine struct {
 	fixed       map[string]int // ids from the settings
 	memoryLimit uint64         // see Filter
 	memory      *memory
+	turns       *turns
 	nearMemory  bool // warnAll has warned
 	log         *slog.Logger
 
@@ -86,7 +88,10 @@ type Settings struct {
 	// Memory, if not nil, is told from time to time how much they use, which is not on Go's heap.
 	// It must not call the engine.
 	Memory func(bytes uint64)
-	Log    *slog.Logger
+	// WorkBytes bounds the memory that batches take while they are carried out, beside that of
+	// filters; a batch that needs more than is left waits for others. 0: there is no bound.
+	WorkBytes uint64
+	Log       *slog.Logger
 }
 
 // Life identifies a filter from its creation until it is dropped: clearing the filter does
@@ -110,8 +115,8 @@ func (e *UnknownFilterError) Error() string { return fmt.Sprintf("filter %q: unk
 func Open(ctx context.Context, store Store, s Settings) (*Engine, error) {
 	e := &Engine{
 		store: store, archive: s.Archive, startEmpty: s.StartEmpty, log: s.Log, memoryLimit: s.FilterBytes,
-		memory: &memory{limit: s.MemoryBytes, taken: s.Memory},
-		name:   map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
+		memory: &memory{limit: s.MemoryBytes, taken: s.Memory}, turns: newTurns(int64(s.WorkBytes)),
+		name: map[string]*Filter{}, id: map[int]*Filter{}, waiting: map[string]waiting{}, unmade: map[string]unmade{}, fixed: map[string]int{},
 		changing: map[string]*underway{}, changed: make(chan struct{}), catching: newCatching(),
 	}
 	for _, spec := range s.Filters {
@@ -177,7 +182,7 @@ func (e *Engine) insert(spec Spec, set Set) *Filter {
 func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 	bound := spec.Bound()
 	return &Filter{Spec: spec, Set: set, bound: bound, uris: uris(spec), life: new(Life), warned: &fullness{}, load: newLoad(bound, set), room: &room{},
-		share: &share{}, memory: e.memory, recount: e.recount, memoryLimit: e.memoryLimit}
+		share: &share{}, memory: e.memory, turns: e.turns, recount: e.recount, memoryLimit: e.memoryLimit}
 }
 
 // serve serves a filter. The caller holds mu.

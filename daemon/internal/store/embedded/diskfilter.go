@@ -56,7 +56,6 @@ func (k *diskFilter) enter() error {
 
 // change lets work add or forget n items at most, and waits until that is durable.
 func (k *diskFilter) change(n int, work func() (int, error)) (int, error) {
-	defer k.store.turns.end(k.store.turns.begin(n))
 	if err := k.enter(); err != nil {
 		return 0, err
 	}
@@ -73,9 +72,8 @@ func (k *diskFilter) change(n int, work func() (int, error)) (int, error) {
 	return changed, translate(k.journal.Wait())
 }
 
-// has lets work look for n items, and waits until what it may have seen is durable.
-func (k *diskFilter) has(n int, work func()) error {
-	defer k.store.turns.end(k.store.turns.begin(n))
+// has lets work look, and waits until what it may have seen is durable.
+func (k *diskFilter) has(work func()) error {
 	if err := k.enter(); err != nil {
 		return err
 	}

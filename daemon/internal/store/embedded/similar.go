@@ -26,7 +26,7 @@ func (s similar) Distance() int { return s.texts.Distance() }
 func (s similar) Near(_ context.Context, docs []engine.Document, how engine.Nearness, found []engine.Comparison) error {
 	near := func() (int, error) { return len(docs), s.texts.Near(docs, how, found) }
 	if !how.Remember {
-		return s.has(len(docs), func() { _, _ = near() }) // looking cannot fail
+		return s.has(func() { _, _ = near() }) // looking cannot fail
 	}
 	_, err := s.change(s.texts.Slots(docs), near)
 	return err

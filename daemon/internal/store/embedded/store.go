@@ -47,12 +47,9 @@ type Options struct {
 	// SegmentBytes is the size of the first file of a journal; the following ones are larger.
 	// Default 1 MiB.
 	SegmentBytes int64
-	// WorkBytes bounds the memory that batches take while they are carried out, beside that of
-	// filters; a batch that needs more than is left waits for others. 0: there is no bound.
-	WorkBytes int64
-	Log       *slog.Logger
-	FS        disk.FS      // zero: the real one
-	Clock     timing.Clock // zero: the machine's
+	Log          *slog.Logger
+	FS           disk.FS      // zero: the real one
+	Clock        timing.Clock // zero: the machine's
 }
 
 // Store implements engine.Store in a data directory that it owns alone.
@@ -70,7 +67,6 @@ type Store struct {
 	err   error // sticky
 
 	metrics metrics
-	turns   turns
 
 	numbering sync.Mutex // guards the file of numbers.go
 
@@ -111,7 +107,7 @@ func Open(opt Options) (*Store, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{
 		opt: opt, log: opt.Log, sync: mode, lock: lock,
-		sets: map[string]*diskFilter{}, links: map[string]*disk.Lock{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(), turns: newTurns(opt.WorkBytes),
+		sets: map[string]*diskFilter{}, links: map[string]*disk.Lock{}, failed: make(chan struct{}), stop: stop, metrics: newMetrics(),
 	}
 	s.work.Go(func() { every(ctx, flushEvery, s.flush) })
 	s.work.Go(func() { every(ctx, checkpointEvery, s.checkpointDue) })

@@ -76,6 +76,11 @@ func (q *question) each(l *layer, do verdict) {
 	}
 }
 
+// WorkFor implements engine.Working: the questions of a piece, and what is kept of each item.
+func (s *Set) WorkFor(items int) int64 {
+	return 1200*int64(min(items, servers.PieceItems)) + 50*int64(items)
+}
+
 // decide asks Redis about the items that the mirrors lack: op is set, or get to look only. It
 // sets the verdicts of those items, and of some of them even when it returns an error.
 func (s *Set) decide(ctx context.Context, keys []bloom.Hash, verdicts []servers.Verdict, op string) error {

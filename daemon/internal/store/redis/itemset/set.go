@@ -61,6 +61,11 @@ func (s *Set) Seed() uint64 { return s.Entry.Seed }
 // InvalidateForgotten implements base.Forgetful.
 func (s *Set) InvalidateForgotten() { s.Removals.InvalidateForgotten() }
 
+// WorkFor implements engine.Working: the questions of a piece, and what is kept of each item.
+func (s *Set) WorkFor(items int) int64 {
+	return 400*int64(min(items, servers.PieceItems)) + 100*int64(items)
+}
+
 // Begin lets a batch begin, unless servers are not in sync. Until end is called, everything
 // that is learned from Redis comes from these servers.
 func (s *Set) Begin() (end func(), err error) {
