@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
@@ -160,6 +162,38 @@ func TestGrowthIsExactlyOnce(t *testing.T) {
 			}
 			if n := count(add(t, late, items, 1000)); n < 999 {
 				t.Errorf("%d of 1000 new items are new", n)
+			}
+		})
+	}
+}
+
+// However a number of new items comes, in calls of any sizes that have asked for room together, the layers that
+// are mirrored whole take no more afterwards than the filter said before. What it says of layers that are not has the
+// bound of the mirrors.
+func TestMemoryForHoldsForCallsAtOnce(t *testing.T) {
+	for name, bound := range map[string]uint64{"whole": 0, "in part": 4 << 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, set := opened(t, redistest.Start(t).Addr, func(c *redisstore.Config) { c.MirrorBytes = bound })
+			random := rand.New(rand.NewPCG(1, 1))
+			for items := 0; items < 150_000; {
+				calls, all := make([]int, 1+random.IntN(4)), 0
+				for i := range calls {
+					calls[i] = 1 + random.IntN(1+items>>random.IntN(6))
+					all += calls[i]
+				}
+				promised := set.MemoryFor(engine.More{Items: all})
+				for _, n := range calls {
+					add(t, set, items, n)
+					items += n
+				}
+				now := set.(base.Mirroring).Mirror()
+				if !now.Partial && now.Bytes > promised || bound > 0 && promised > bound {
+					t.Errorf("%d bytes with %d items, after calls of %d, for which it promised %d", now.Bytes, items, calls, promised)
+				}
+			}
+			if n := len(set.Layers()); n < 3 {
+				t.Errorf("%d layers: hardly anything grew", n)
 			}
 		})
 	}

@@ -73,7 +73,10 @@ func (l *layer) fill() bloom.Fill {
 }
 
 // full reports whether a further layer is due.
-func (l *layer) full() bool { return max(l.mirror.Ones(), l.counts.sum()) >= l.fullAt }
+func (l *layer) full() bool { return l.ones() >= l.fullAt }
+
+// ones returns how many bits are set, as the mirror or Redis has more.
+func (l *layer) ones() uint64 { return max(l.mirror.Ones(), l.counts.sum()) }
 
 // present returns the head that the stripes of the layer are known to have.
 func (l *layer) present() []byte {
@@ -240,9 +243,23 @@ func (s Layered) Memory() (bytes uint64) {
 	return bytes
 }
 
-// MemoryFor implements engine.Weighed.
-func (s Layered) MemoryFor(engine.More) uint64 {
-	return max(s.Memory(), s.Set.MemoryFor(engine.More{}))
+// MemoryFor implements engine.Weighed, with the layers that so many items may need and that will be mirrored
+// whole. An item sets as many bits as it has at most, so they may turn out to need fewer.
+func (s Layered) MemoryFor(more engine.More) uint64 {
+	layers, h := s.layers(), s.Entry.Header
+	last := layers[len(layers)-1]
+	items, bits := uint64(more.Items), last.fullAt-min(last.ones(), last.fullAt)
+	added := uint64(0)
+	for n := len(layers); n < bloom.MaxLayers && items*uint64(h.K()) > bits; n++ {
+		l := h.Layer(n)
+		if !s.Mirrors.Fits(added + l.Bytes()) {
+			break // these have a bound of their own
+		}
+		added += l.Bytes()
+		items -= bits / uint64(h.K())
+		bits = l.OnesOf(l.Capacity)
+	}
+	return s.Set.MemoryFor(more) + added
 }
 
 // Ended implements engine.Layered.

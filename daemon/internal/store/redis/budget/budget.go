@@ -40,12 +40,24 @@ func (b *Budget) Bounded() bool { return b.bytes > 0 }
 func (b *Budget) TakeWhole(bytes uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.Bounded() && b.whole+bytes > b.bytes-b.bytes/8 {
+	if !b.fits(bytes) {
 		return false
 	}
 	b.whole += bytes
 	b.divide()
 	return true
+}
+
+// Fits reports what TakeWhole would, at present.
+func (b *Budget) Fits(bytes uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fits(bytes)
+}
+
+// fits is Fits; mu is held.
+func (b *Budget) fits(bytes uint64) bool {
+	return !b.Bounded() || b.whole+bytes <= b.bytes-b.bytes/8
 }
 
 // GiveWhole gives back what TakeWhole has taken.
