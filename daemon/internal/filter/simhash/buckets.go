@@ -185,6 +185,9 @@ func (x *Index) enlarge(r *region, place, depth int) error {
 	was := r.bytes()
 	err := r.enlarge(place, &x.prints)
 	x.bytes += r.bytes() - was
+	if b := &r.buckets[place]; int(b.n) >= x.divideAt/2 && depth < maxDepth {
+		x.large[b] = true
+	}
 	return err
 }
 
@@ -219,8 +222,12 @@ func (x *Index) divide(r *region, place, depth int) (done bool, err error) {
 	}
 	r.leave(*b)
 	*b = bucket{at: number, n: divided}
+	delete(x.large, b)
 	return true, nil
 }
+
+// divisionWidth is of how many bits the groups of a division of n entries are: so that a bucket has some.
+func divisionWidth(n int) int { return min(maxWidth, bits.Len(uint(n))-3) }
 
 // differing are groups of the bits in which fingerprints differ, those first in which half of
 // them differ from the other half. Nil: there are fewer bits than groups.
@@ -240,7 +247,7 @@ func (x *Index) differing(refs []uint32) []uint64 {
 	}
 	slices.SortStableFunc(all, func(a, b bit) int { return a.balance - b.balance })
 	masks := make([]uint64, x.distance+1)
-	width := min(maxWidth, bits.Len(uint(len(refs)))-3) // so that a bucket has some
+	width := divisionWidth(len(refs))
 	for i, b := range all[:min(Bits, width*len(masks))] {
 		if b.balance == len(refs) {
 			if i < len(masks) {

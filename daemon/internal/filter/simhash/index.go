@@ -53,12 +53,13 @@ type Index struct {
 
 	mu        sync.RWMutex
 	all       tables
-	divisions []*division    // of divided buckets
-	texts     texts          // of the ids
-	prints    column[uint64] // the distinct fingerprints, in the order in which they came
-	heads     column[uint32] // the first document of each, in texts
-	count     uint64         // of documents
-	bytes     uint64         // of the regions
+	divisions []*division      // of divided buckets
+	large     map[*bucket]bool // of half of divideAt or more, which may be divided
+	texts     texts            // of the ids
+	prints    column[uint64]   // the distinct fingerprints, in the order in which they came
+	heads     column[uint32]   // the first document of each, in texts
+	count     uint64           // of documents
+	bytes     uint64           // of the regions
 
 	latest [recent]uint32 // the number of the fingerprint of document i is at i % recent
 }
@@ -68,7 +69,7 @@ func NewIndex(distance int) *Index { return newIndex(distance, divideAt) }
 
 func newIndex(distance, divideAt int) *Index {
 	foldAt := min(foldAt, divideAt/16)
-	return &Index{distance: distance, divideAt: divideAt, foldAt: foldAt, all: newTables(evenMasks(distance+1), regionBits, foldAt)}
+	return &Index{distance: distance, divideAt: divideAt, foldAt: foldAt, all: newTables(evenMasks(distance+1), regionBits, foldAt), large: map[*bucket]bool{}}
 }
 
 // Free returns the memory of all documents. The index is empty then, and ids that it has told must
@@ -94,6 +95,7 @@ func (x *Index) Free() error {
 	x.all = newTables(evenMasks(x.distance+1), regionBits, x.foldAt)
 	x.divisions, x.texts, x.prints, x.heads = nil, texts{}, column[uint64]{}, column[uint32]{}
 	x.count, x.bytes = 0, 0
+	clear(x.large)
 	return errors.Join(errs...)
 }
 
@@ -132,14 +134,20 @@ func (x *Index) MemoryFor(n, idBytes int) uint64 {
 	groups := len(x.all.groups)
 	region := regionBytes + uint64(unsafe.Sizeof(region{})) + uint64(groups<<x.all.shift)*uint64(unsafe.Sizeof(bucket{}))
 	entries := 0 // of one document: a number, and a fold, in each table, with room for a quarter more
-	if entries = groups * 10; x.prints.n >= x.divideAt {
+	if entries = groups * 10; x.prints.n+n >= x.divideAt {
 		entries *= groups + 1 // it may come into a bucket that is divided
+	}
+	divisions := uint64(0) // an entry takes up to 12 bytes in each of their tables
+	for b := range x.large {
+		if most := int(b.n) + n; most > max(x.divideAt, int(room(b.n))) {
+			divisions += uint64(groups) * (uint64(unsafe.Sizeof(bucket{}))<<divisionWidth(most) + uint64(most)*12)
+		}
 	}
 	columns := columnStep(len(x.prints.mem)) + columnStep(len(x.heads.mem))
 	x.mu.RUnlock()
 	bytes += uint64(min(free, n*groups)) * region // one for each table may begin
 	bytes += uint64(n*(entries+textsHead+unit+8+4) + idBytes)
-	bytes += uint64(textsChunk + columns)
+	bytes += uint64(textsChunk+columns) + divisions
 	return bytes + min(bytes/8, uint64(n)*entriesStep)
 }
 

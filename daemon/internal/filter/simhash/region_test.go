@@ -52,3 +52,28 @@ func TestMemoryFor(t *testing.T) {
 		}
 	}
 }
+
+// Nor when one document divides buckets, which then take several times their memory at once.
+func TestMemoryForADivision(t *testing.T) {
+	for name, c := range map[string]struct {
+		distance int
+		differ   uint64 // bits in which fingerprints may differ
+	}{"of two tables": {3, 0xffffff << 40}, "of two of many": {7, 0xffff_ffff_ffff_0000}} {
+		t.Run(name, func(t *testing.T) {
+			x, rnd := indexFor(t, c.distance, divideAt), rand.New(rand.NewPCG(1, 1))
+			for n := 0; n < 2*divideAt; {
+				docs := 1 + rnd.IntN(10)
+				promised := x.MemoryFor(docs, docs*len("document"))
+				for range docs {
+					put(t, x, Document{[]byte("document"), rnd.Uint64() & c.differ})
+				}
+				if n += docs; x.Bytes() > promised {
+					t.Errorf("with %d documents: %d bytes, want %d at most", n, x.Bytes(), promised)
+				}
+			}
+			if len(x.divisions) == 0 {
+				t.Error("nothing was divided")
+			}
+		})
+	}
+}
