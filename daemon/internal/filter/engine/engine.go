@@ -185,8 +185,11 @@ func (e *Engine) newFilter(spec Spec, set Set) *Filter {
 		share: &share{}, memory: e.memory, turns: e.turns, recount: e.recount, memoryLimit: e.memoryLimit}
 }
 
-// serve serves a filter. The caller holds mu.
+// serve serves a filter, unless its set has ended: whoever ended it knows what is served now. The caller holds mu.
 func (e *Engine) serve(f *Filter) {
+	if Ended(f.Set) {
+		return
+	}
 	if was := e.name[f.Name]; was != nil && e.id[was.ID] == was {
 		delete(e.id, was.ID) // made again by another daemon, perhaps with another id
 	}
@@ -305,6 +308,9 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	}
 	e.mu.Lock()
 	e.remove(f)
+	if now := e.name[f.Name]; now != nil && Ended(now.Set) { // what another daemon had put in its place
+		e.remove(now)
+	}
 	e.mu.Unlock()
 	if e.Listed(f.Name) {
 		e.log.Warn("filter dropped; the settings list it, so that the next start makes it again, empty", "filter", f.Name, "id", f.ID)

@@ -31,7 +31,10 @@ func (e *Engine) apply(change Change) {
 	e.mu.RLock()
 	have := e.name[change.Spec.Name]
 	e.mu.RUnlock()
-	was := have != nil && have.Set == change.Gone
+	was := have != nil && (have.Set == change.Gone || Ended(have.Set))
+	if Ended(change.Set) {
+		change.Set = nil
+	}
 	switch {
 	case change.Set != nil && was:
 		f := e.replace(have, change.Spec, change.Set)

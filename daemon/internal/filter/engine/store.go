@@ -181,6 +181,20 @@ type Shared interface {
 	CatchUp(ctx context.Context) error
 }
 
+// Ending is a Set of a store that is Shared.
+type Ending interface {
+	// Ended reports whether the filter was dropped, or has another set. It is true before Drop returns, before
+	// Clear calls serve, and before Changes reports it.
+	Ended() bool
+}
+
+// Ended reports whether a set is known to have ended. Changes may report one that has: this daemon
+// has dropped or cleared the filter since.
+func Ended(set Set) bool {
+	s, ok := set.(Ending)
+	return ok && s.Ended()
+}
+
 // Change is a filter that another daemon made (use Set), dropped (Gone is no longer usable),
 // or cleared (both).
 type Change struct {

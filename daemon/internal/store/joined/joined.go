@@ -98,8 +98,8 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for spec := range loaded {
-		s.serve(spec)
+	for spec, set := range loaded {
+		s.serve(spec, set)
 	}
 	if s.beside == nil {
 		return loaded, nil
@@ -108,17 +108,20 @@ func (s *Store) Load(ctx context.Context) (map[engine.Spec]engine.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(others, func(spec engine.Spec, _ engine.Set) bool { return !s.serve(spec) })
+	maps.DeleteFunc(others, func(spec engine.Spec, set engine.Set) bool { return !s.serve(spec, set) })
 	maps.Copy(loaded, others)
 	return loaded, nil
 }
 
 // serve notes that a filter is served, unless its name or id is that of a filter in the other
 // store: another daemon has created one that does not know of the other. It reports whether the
-// filter is served.
-func (s *Store) serve(spec engine.Spec) bool {
+// filter is served. A set that has ended is left to the engine, which does not serve it.
+func (s *Store) serve(spec engine.Spec, set engine.Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if engine.Ended(set) {
+		return true
+	}
 	if other, clashes := s.clash(spec); clashes {
 		s.log.Error("filter is NOT served: another store has one of its name or id", "filter", spec.Name, "id", spec.ID,
 			"store", spec.KeptIn(), "other", other.Name, "other_id", other.ID, "other_store", other.KeptIn(),
@@ -159,7 +162,7 @@ func (s *Store) forward(from <-chan engine.Change) {
 			switch {
 			case change.Set == nil && change.Gone != nil:
 				s.end(change.Spec)
-			case change.Set != nil && !s.serve(change.Spec):
+			case change.Set != nil && !s.serve(change.Spec, change.Set):
 				if change.Gone == nil {
 					continue
 				}

@@ -31,7 +31,11 @@ type Set struct {
 var (
 	_ engine.Forgetful = (*Set)(nil)
 	_ engine.Reserving = (*Set)(nil)
+	_ engine.Ending    = (*Set)(nil)
 )
+
+// Ended implements engine.Ending.
+func (s *Set) Ended() bool { return s.gone.Load() }
 
 var errClosed = errors.New("store is closed")
 

@@ -72,6 +72,9 @@ func (s *Store) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, 
 		serve(set)
 	default:
 		was := s.swap(f)
+		if was != nil {
+			was.Base().End()
+		}
 		serve(f)
 		s.changing.Unlock()
 		if was != nil {

@@ -71,6 +71,66 @@ func (d *daemon) ask(name string, from, n int) (fresh int) {
 	}
 }
 
+// What another daemon has done to a filter, and what this one does before its engine has heard of that, end as the
+// store has them: the filter neither comes back nor is lost.
+func TestChangesThatWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	other := startDaemon(t, server.Addr, uri)
+	for name, c := range map[string]struct {
+		act   func(ctx context.Context, e *engine.Engine) error
+		stays bool
+	}{
+		"drop": {func(ctx context.Context, e *engine.Engine) error { return e.Drop(ctx, uri.Name) }, false},
+		"clear": {func(ctx context.Context, e *engine.Engine) error {
+			_, err := e.Clear(ctx, uri.Name)
+			return err
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if _, _, err := other.Create(ctx, uri); err != nil {
+				t.Fatal(err)
+			}
+			store, err := Open(ctx, config(server.Addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			e, err := engine.Open(ctx, store, engine.Settings{Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Clear(ctx, uri.Name); err != nil { // waits for the store, and not for the engine
+				t.Fatal(err)
+			}
+			if err := c.act(ctx, e); err != nil {
+				t.Fatal(err)
+			}
+			following, stop := context.WithCancel(ctx)
+			var work sync.WaitGroup
+			work.Go(func() { e.Follow(following) })
+			defer func() { stop(); work.Wait() }()
+			if err := store.CatchUp(ctx); err != nil {
+				t.Fatal(err)
+			}
+			f, err := e.Lookup(uri.Name)
+			if !c.stays {
+				if !errors.As(err, new(*engine.UnknownFilterError)) {
+					t.Errorf("a dropped filter: %v, %v", f, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := f.Add(ctx, storetest.Keys(f.Set, 0, 10), 0, make([]bool, 10)); n != 10 || err != nil {
+				t.Errorf("%d of 10 items are new, %v", n, err)
+			}
+		})
+	}
+}
+
 // Two daemons clear while callers of both ask: nobody is refused, nothing counts as lost, and
 // items that are asked for after a clear, at either daemon, are new.
 func TestClearOnTwoDaemons(t *testing.T) {

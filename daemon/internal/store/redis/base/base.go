@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -111,22 +112,31 @@ type Link struct {
 // ErrOther means that a key belongs to a filter that was re-created under this name.
 var ErrOther = errors.New("belongs to another filter of this name")
 
+var _ engine.Ending = (*Common)(nil)
+
 // Common is what filters of all kinds have in common.
 type Common struct {
 	*Link
 	registry.Entry
 
-	Use  sync.RWMutex // read-held by all that use the memory, write-held to end them
-	gone bool
+	Use   sync.RWMutex // read-held by all that use the memory, write-held to free it
+	ended atomic.Bool
+	freed bool
 }
 
 // Base implements Filter.
 func (k *Common) Base() *Common { return k }
 
-// Enter read-holds Use, unless the filter is gone.
+// End makes the filter unusable from now on.
+func (k *Common) End() { k.ended.Store(true) }
+
+// Ended implements engine.Ending.
+func (k *Common) Ended() bool { return k.ended.Load() }
+
+// Enter read-holds Use, unless the filter has ended.
 func (k *Common) Enter() error {
 	k.Use.RLock()
-	if k.gone {
+	if k.Ended() {
 		k.Use.RUnlock()
 		return &engine.UnknownFilterError{Ref: k.Spec.Name}
 	}
@@ -136,12 +146,13 @@ func (k *Common) Enter() error {
 // Close ends a filter; those who use it are waited for.
 func Close(f Filter) error {
 	k := f.Base()
+	k.End()
 	k.Use.Lock()
 	defer k.Use.Unlock()
-	if k.gone {
+	if k.freed {
 		return nil
 	}
-	k.gone = true
+	k.freed = true
 	return f.Free()
 }
 
