@@ -153,18 +153,15 @@ func replaceEntry(ctx context.Context, c querier, old, e entry) error {
 	return err
 }
 
-// deleteEntry removes an entry; if the filter is created again, it gets another id. It reports
-// whether the entry existed.
+// deleteEntry removes an entry and, in the same statement, the id of its name: if the filter is created
+// again, it gets another one. It reports whether the entry existed.
 func deleteEntry(ctx context.Context, c querier, e entry) (bool, error) {
-	done, err := c.ExecContext(ctx, "delete from "+filtersTable+" where name = ? and items_table = ?", e.spec.Name, e.table)
+	done, err := c.ExecContext(ctx, "delete f, i from "+filtersTable+" f left join "+idsTable+" i on i.name = f.name where f.name = ? and f.items_table = ?", e.spec.Name, e.table)
 	if err != nil {
 		return false, err
 	}
-	if n, err := done.RowsAffected(); err != nil || n == 0 {
-		return false, err
-	}
-	_, err = c.ExecContext(ctx, "delete from "+idsTable+" where name = ?", e.spec.Name)
-	return true, err
+	n, err := done.RowsAffected()
+	return n > 0, err
 }
 
 // changeTimeout bounds a change of the registry: dropping a large table takes time.

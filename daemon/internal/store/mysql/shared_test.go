@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // next returns the next change that a store reports.
@@ -138,6 +140,59 @@ func TestDropOfWhatAnotherDaemonHasChanged(t *testing.T) {
 	}
 	if there, err := two.Holds(ctx, other); !there || err != nil {
 		t.Errorf("the other one: held %v, %v", there, err)
+	}
+}
+
+// A drop that breaks off anywhere, as when its daemon is killed, has dropped nothing, or a filter that is
+// made again gets another id; and what is left of it is gone after the next start.
+func TestDropThatBreaksOff(t *testing.T) {
+	ctx := context.Background()
+	server := mysqltest.Start(t)
+	c := config(server)
+	db := server.Open(c.Database)
+	defer db.Close()
+	for bytes := 0; ; bytes++ {
+		name := fmt.Sprint("jobs", bytes)
+		link := testserver.NewCutter(t, c.Addr)
+		through := c
+		through.Addr = link.Addr
+		store, err := Open(ctx, through)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := store.TakeID(ctx, name, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Create(ctx, spec(id, name), storetest.Identity()); err != nil {
+			t.Fatal(err)
+		}
+		link.Cut(bytes * 11)
+		dropped := store.Drop(ctx, spec(id, name)) == nil
+		_ = store.Close()
+		next, set := opened(t, c)
+		have, err := comments(ctx, db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for table := range have {
+			if held, _ := next.Holds(ctx, spec(id, name)); !held && strings.HasPrefix(table, itemsPrefix) && table != set.table {
+				t.Errorf("cut after %d bytes: the table %s is left", bytes*11, table)
+			}
+		}
+		if held, err := next.Holds(ctx, spec(id, name)); err != nil || held && dropped {
+			t.Errorf("cut after %d bytes: held %v, %v", bytes*11, held, err)
+		} else if held {
+			if err := next.Drop(ctx, spec(id, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		if again, err := next.TakeID(ctx, name, 1000); err != nil || again == id {
+			t.Errorf("cut after %d bytes: the next one has the id %d, as the one that was dropped; %v", bytes*11, again, err)
+		}
+		if _ = next.Close(); dropped {
+			break
+		}
 	}
 }
 

@@ -54,6 +54,22 @@ func TestNumbersOfSeveralDaemons(t *testing.T) {
 	}
 }
 
+// A drop that breaks off where the id of the filter is forgotten has dropped nothing: a filter that is made again
+// would get the same one.
+func TestDropThatCannotForgetTheID(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, _ := opened(t, config(server.Addr))
+	server.CLI("del", "urifilter:ids")
+	server.CLI("set", "urifilter:ids", "of another program")
+	if err := store.Drop(t.Context(), uri); err == nil {
+		t.Fatal("dropped")
+	}
+	if held, err := store.Holds(t.Context(), uri); err != nil || !held {
+		t.Errorf("held %v, %v", held, err)
+	}
+}
+
 // The predicted memory is what a real Redis takes.
 func TestNoRaceExpectedMemory(t *testing.T) {
 	t.Parallel()

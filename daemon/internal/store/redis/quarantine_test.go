@@ -75,6 +75,7 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("%s, id %d: %v, want ErrConflict", spec.Name, spec.ID, err)
 		}
 	}
+	server.CLI("hset", "urifilter:ids", "later", "9")
 	for _, q := range storeB.Quarantined() {
 		if q.Name != "later" {
 			continue
@@ -82,6 +83,9 @@ func TestQuarantine(t *testing.T) {
 		if to, err := storeB.PutAway(ctx, q); err != nil || !strings.Contains(to, registry.QuarantineKey) {
 			t.Fatalf("%q, %v", to, err)
 		}
+	}
+	if id := server.CLI("hget", "urifilter:ids", "later"); id != "" {
+		t.Errorf("made again, it would have the id %s again", id)
 	}
 	if change := nextChange(t, storeA); change.Mended == nil || change.Mended.Name != "later" {
 		t.Errorf("got %+v, want that it is in quarantine no more", change)

@@ -263,9 +263,9 @@ func (s *Store) unregister(ctx context.Context, spec engine.Spec) (version int64
 	if f == nil {
 		return 0, &engine.UnknownFilterError{Ref: spec.Name}
 	}
-	version, err = s.registry.Unregister(ctx, spec)
-	if err == nil {
-		err = s.registry.ForgetID(ctx, spec.Name) // who makes it again gets another id
+	// First, so that who makes it again gets another id even if this daemon ends before the next step.
+	if err = s.registry.ForgetID(ctx, spec.Name); err == nil {
+		version, err = s.registry.Unregister(ctx, spec)
 	}
 	if err != nil {
 		signal(s.early)

@@ -39,13 +39,15 @@ func idOf(text string) int {
 // there are any, stay.
 func (r *Registry) PutAway(ctx context.Context, q engine.Quarantined) (to string, err error) {
 	field := q.Name + " " + time.Now().UTC().Format("20060102T150405.000000000Z")
-	_, err = r.change(ctx, func(have, _ map[string]string) ([]command, error) {
-		text, there := have[q.Name]
-		if !there || WhereIs(q.Name, text) != q.Where {
-			return nil, nil // another daemon was quicker
-		}
-		return []command{{"hset", QuarantineKey, field, text}, {"hdel", Key, q.Name}}, nil
-	})
+	if err = r.ForgetID(ctx, q.Name); err == nil {
+		_, err = r.change(ctx, func(have, _ map[string]string) ([]command, error) {
+			text, there := have[q.Name]
+			if !there || WhereIs(q.Name, text) != q.Where {
+				return nil, nil // another daemon was quicker
+			}
+			return []command{{"hset", QuarantineKey, field, text}, {"hdel", Key, q.Name}}, nil
+		})
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: redis: %w", engine.ErrUnavailable, err)
 	}
