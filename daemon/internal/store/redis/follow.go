@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
@@ -50,10 +52,16 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 			s.forget(f)
 		}
 	}
-	for name, text := range all {
-		if err := s.serveEntry(ctx, name, text, func() bool { return s.syncedSince(epoch) }); err != nil {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		err := s.serveEntry(ctx, name, all[name], func() bool { return s.syncedSince(epoch) })
+		if err != nil && !errors.Is(err, engine.ErrNoSpace) {
 			return err
 		}
+		errs = append(errs, err) // nil, or there is no memory for its mirror
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	return s.members.NoteFollowed(ctx, version)
 }
@@ -100,6 +108,7 @@ func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() 
 	if !valid() {
 		return errors.Join(insync.ErrChanged, base.Close(f)) // it is not followed; poll tries again
 	}
+	s.registry.Bad.Follow(s.feed, func(q engine.Quarantined) bool { return q.Name != name })
 	change := engine.Change{Spec: f.Base().Spec, Set: f}
 	if was := s.swap(f); was != nil {
 		change.Gone = was

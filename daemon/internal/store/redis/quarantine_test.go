@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
@@ -104,6 +107,100 @@ func TestQuarantine(t *testing.T) {
 		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {
 			t.Errorf("%d items are new after redis was flushed", countOf(isNew))
 		}
+	}
+}
+
+// A key of any kind of filter that is another program's concerns that filter alone: a daemon that starts serves the
+// others, and so does one that learns of the filter. It is served when the key is gone.
+func TestQuarantineOfKeys(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	store, _ := opened(t, config(server.Addr))
+	second, _ := opened(t, config(server.Addr))
+	for name, c := range map[string]struct {
+		engine.Spec
+		key func(set engine.Set) string
+	}{
+		"stripe of one that grows": {
+			engine.Spec{ID: 2, Name: "grows", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "grow"}},
+			func(set engine.Set) string { return set.(bitmap.Layered).StripeKeys()[0] },
+		},
+		"unacknowledged items": {
+			engine.Spec{ID: 3, Name: "bits", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}},
+			func(set engine.Set) string { return registry.UnackedKey(set.(base.Filter).Base().Entry) },
+		},
+		"witness": {
+			engine.Spec{ID: 4, Name: "exact", Kind: "exact", Params: configs.Exact{}},
+			func(set engine.Set) string { return set.(*exact.Set).Witness(0) },
+		},
+	} {
+		set, err := second.Create(ctx, c.Spec, storetest.Identity())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change := nextChange(t, store); change.Set == nil {
+			t.Fatalf("%s: %+v", name, change)
+		}
+		entry := server.CLI("hget", registry.Key, c.Name)
+		server.CLI("hdel", registry.Key, c.Name)
+		if change := nextChange(t, store); change.Gone == nil {
+			t.Fatalf("%s: %+v", name, change)
+		}
+		server.CLI("del", c.key(set))
+		server.CLI("hset", c.key(set), "of another", "program")
+		server.CLI("hset", registry.Key, c.Name, entry)
+		if change := nextChange(t, store); change.Bad == nil || !strings.Contains(change.Bad.Cause.Error(), "another program") {
+			t.Fatalf("%s: %+v", name, change)
+		}
+		third, err := Open(ctx, config(server.Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sets, err := third.Load(ctx); err != nil || sets[uri] == nil || sets[c.Spec] != nil {
+			t.Errorf("%s: a daemon that starts: %v, %v", name, sets, err)
+		}
+		_ = third.Close()
+		server.CLI("del", c.key(set))
+		if change := nextChange(t, store); change.Mended == nil {
+			t.Errorf("%s: %+v", name, change)
+		}
+		if change := nextChange(t, store); change.Set == nil || change.Spec != c.Spec {
+			t.Errorf("%s: %+v", name, change)
+		}
+		waitReady(t, store, second)
+	}
+}
+
+// A filter that cannot be served here, as there is no memory for its mirror, does not keep this daemon from
+// learning of others.
+func TestFollowBesideWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	store, _ := opened(t, config(server.Addr))
+	other, _ := opened(t, config(server.Addr))
+	params := configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}
+	h, err := bloom.NewHeader(1000, 0.01, 1, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Blocks = 1 << 45 // more than there are addresses
+	text, err := registry.NewBitMapEntry(engine.Spec{ID: 2, Name: "a", Kind: "bloom", Params: params}, h).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.CLI("hset", registry.Key, "a", text)
+	made := engine.Spec{ID: 3, Name: "b", Kind: "bloom", Params: params}
+	if _, err := other.Create(ctx, made, storetest.Identity()); err != nil {
+		t.Fatal(err)
+	}
+	err = store.follow(ctx, store.state.Epoch.Load())
+	if !errors.Is(err, engine.ErrNoSpace) {
+		t.Errorf("the large one: %v", err)
+	}
+	if change := nextChange(t, store); change.Spec != made || change.Set == nil {
+		t.Errorf("the other one: %+v", change)
 	}
 }
 

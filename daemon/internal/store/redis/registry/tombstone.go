@@ -94,7 +94,7 @@ func (r *Registry) Clean(ctx context.Context, tomb, value string) error {
 	if marked, err := r.replaceTomb(ctx, tomb, value, mark); err != nil || !marked {
 		return err
 	}
-	if all[e.Spec.Name] == "" || keysOf(its) != keysOf(e) {
+	if all[e.Spec.Name] == "" || KeysOf(its) != KeysOf(e) {
 		if err := r.removeKeys(ctx, e); err != nil {
 			return err
 		}
@@ -118,8 +118,8 @@ func (r *Registry) replaceTomb(ctx context.Context, tomb, old, value string) (do
 	return replace.Run(ctx, r.servers.Admin, []string{TombstonesKey}, tomb, old, value).Bool()
 }
 
-// keysOf returns the prefix of the keys of a filter.
-func keysOf(e Entry) string {
+// KeysOf returns the prefix of the keys of a filter.
+func KeysOf(e Entry) string {
 	if e.HasBitMap() {
 		return MapPrefix(e)
 	}
