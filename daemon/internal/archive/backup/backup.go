@@ -150,6 +150,9 @@ func (k *Copier) Writeback(ctx context.Context, ref string, p archive.Progress) 
 	defer end()
 	start := time.Now()
 	version, err := k.writeback(ctx, f.Spec, bits, p)
+	if err == nil {
+		err = k.engine.NoteArchived(ctx, f)
+	}
 	took := time.Since(start)
 	if err != nil {
 		return Copy{}, k.failed(ctx, "writeback", f.Spec, err)

@@ -132,6 +132,34 @@ func TestWritebackAndRestore(t *testing.T) {
 }
 
 // A copy that fails is counted and noted in the archive; one that is canceled is not.
+// A filter that is dropped while its first version is written stays dropped: one that is made again under its name
+// does not get its items.
+func TestDropDuringTheFirstWriteback(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	var dropped error
+	drop := sync.OnceFunc(func() { dropped = r.engine.Drop(t.Context(), "uri") })
+	r.at(func(label string) error {
+		if label == "switch" {
+			drop()
+		}
+		return nil
+	})
+	f, err := r.engine.Lookup("uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Writeback(t.Context(), "uri", nil); err != nil || dropped != nil {
+		t.Fatal(err, dropped)
+	}
+	if _, _, err := r.engine.Create(t.Context(), f.Spec); err != nil {
+		t.Fatal(err)
+	}
+	if r.add(1) != 1 {
+		t.Error("an item of the dropped filter is seen")
+	}
+}
+
 func TestFailuresAreCountedAndNoted(t *testing.T) {
 	r := newRig(t)
 	r.add(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -266,6 +267,20 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 		return nil, fmt.Errorf("filter %s: id %d is that of %s: %w", spec.Name, spec.ID, other, ErrConflict)
 	}
 	return nil, nil
+}
+
+// NoteArchived is called when the archive has got a version of a filter: if that was dropped meanwhile, the
+// archive forgets it, too. A drop under way has found nothing there that it had to make forgotten.
+func (e *Engine) NoteArchived(ctx context.Context, f *Filter) error {
+	ctx, end, err := e.begin(ctx, f.Name)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if _, err := e.Lookup(f.Name); !errors.As(err, new(*UnknownFilterError)) {
+		return nil
+	}
+	return e.leaveTombstone(ctx, f)
 }
 
 // leaveTombstone makes the archive forget a filter, too: otherwise the next start would restore it.
