@@ -17,6 +17,9 @@ const (
 	// idleConnections is the number of connections kept open to a daemon. The
 	// standard transport keeps two, so that many goroutines would dial all the time.
 	idleConnections = 64
+	// maxAge is how long a connection takes calls. Then the address is looked up once more, and a load
+	// balancer chooses once more. NATs forget idle connections later, and daemons close them later.
+	maxAge = time.Minute
 )
 
 // Client calls a daemon, or one of several that share a store. It is safe for
@@ -41,7 +44,7 @@ func WithToken(token string) Option { return func(c *Client) { c.token = token }
 
 // WithHTTPClient uses h, for its TLS settings, proxies or transport. The client works
 // on a copy that does not follow redirects, whatever h says: a POST that is
-// redirected would arrive as a GET.
+// redirected would arrive as a GET. How old its connections get is up to its transport.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) {
 		own := *h
@@ -83,7 +86,11 @@ func New(address string, options ...Option) (*Client, error) {
 	}
 	if c.http == nil {
 		transport := newTransport()
-		c.http, c.quick = &http.Client{Transport: transport}, newQuick(all, transport)
+		c.quick = newQuick(all, transport)
+		if own, ok := transport.(*http.Transport); ok {
+			transport = &aging{transport: own}
+		}
+		c.http = &http.Client{Transport: transport}
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
@@ -98,6 +105,32 @@ func newTransport() http.RoundTripper {
 	t.MaxIdleConnsPerHost = idleConnections
 	t.DisableCompression = true
 	return t
+}
+
+// aging is a transport that is replaced by a copy when its connections may be older than maxAge.
+type aging struct {
+	mu        sync.Mutex // guards the following
+	transport *http.Transport
+	since     time.Time
+}
+
+func (a *aging) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.mu.Lock()
+	t := a.transport
+	if time.Since(a.since) >= maxAge {
+		t = t.Clone()
+		a.transport.CloseIdleConnections() // and each other one at the end of its call
+		a.transport, a.since = t, time.Now()
+	}
+	a.mu.Unlock()
+	return t.RoundTrip(r)
+}
+
+// CloseIdleConnections is called by that of http.Client.
+func (a *aging) CloseIdleConnections() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.transport.CloseIdleConnections()
 }
 
 // mustBeMade panics with a clear message if a client was not returned by New. A later nil

@@ -6,12 +6,13 @@
 //	}
 //	fresh, err := c.Filter(ctx, "uri", []string{"https://example.com/a", "https://example.com/b"})
 //
-// A [Client] is safe for concurrent use and keeps its connections; make one and
-// share it. Batches of a few hundred to a few thousand items are answered about as
-// quickly as single items; the daemon accepts 100,000 items and 64 MiB a call unless
-// its settings say otherwise. Every call is all or nothing: a list with an invalid
-// item is refused as a whole, and nothing of it is remembered. With [SkipInvalid] the
-// daemon skips invalid items instead, counts them and describes the first ones.
+// A [Client] is safe for concurrent use and keeps its connections for a minute each,
+// so that it follows DNS and load balancers; make one and share it. Batches of a few
+// hundred to a few thousand items are answered about as quickly as single items; the
+// daemon accepts 100,000 items and 64 MiB a call unless its settings say otherwise.
+// Every call is all or nothing: a list with an invalid item is refused as a whole,
+// and nothing of it is remembered. With [SkipInvalid] the daemon skips invalid items
+// instead, counts them and describes the first ones.
 //
 // # Several daemons
 //

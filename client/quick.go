@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	quickBuffer = 64 << 10         // of a connection, for reading
-	quickIdle   = 60 * time.Second // less than a daemon's own limit
+	quickBuffer = 64 << 10 // of a connection, for reading
 	dialTimeout = 10 * time.Second
 	// drainTimeout is how long to wait for the answer to a request that could not be sent
 	// completely.
@@ -34,8 +33,8 @@ type quick struct {
 
 type quickConn struct {
 	net.Conn
-	in    *bufio.Reader
-	since time.Time // idle
+	in   *bufio.Reader
+	made time.Time
 }
 
 // usual is the transport with which net/http begins. Another one may also dial in another way.
@@ -72,7 +71,7 @@ func (q *quick) close() {
 	}
 }
 
-// connection returns an idle connection that is still alive, or a new one.
+// connection returns an idle connection that is still alive and not too old, or a new one.
 func (q *quick) connection(ctx context.Context, host string) (*quickConn, error) {
 	for {
 		q.mu.Lock()
@@ -85,7 +84,7 @@ func (q *quick) connection(ctx context.Context, host string) (*quickConn, error)
 		conns[len(conns)-1] = nil
 		q.idle[host] = conns[:len(conns)-1]
 		q.mu.Unlock()
-		if time.Since(c.since) < quickIdle && silent(c.Conn) {
+		if time.Since(c.made) < maxAge && silent(c.Conn) {
 			return c, nil
 		}
 		c.Close()
@@ -95,11 +94,10 @@ func (q *quick) connection(ctx context.Context, host string) (*quickConn, error)
 	if err != nil {
 		return nil, err
 	}
-	return &quickConn{Conn: conn, in: bufio.NewReaderSize(conn, quickBuffer)}, nil
+	return &quickConn{Conn: conn, in: bufio.NewReaderSize(conn, quickBuffer), made: time.Now()}, nil
 }
 
 func (q *quick) keepIdle(host string, c *quickConn) {
-	c.since = time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.idle[host]) >= idleConnections {

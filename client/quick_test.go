@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/client/clienttest"
@@ -132,6 +134,58 @@ func TestDeadConnectionIsNotUsed(t *testing.T) {
 		server.Close()
 		<-done
 	}
+}
+
+// A client that calls all the time finds the other addresses of a name, too, and the daemons that a load
+// balancer has got since.
+func TestConnectionsAreRenewed(t *testing.T) {
+	answer := "HTTP/1.1 200 OK\r\nContent-Length: 43\r\n\r\n" + `{"uri_list":["a"],"total":1,"duplicates":0}`
+	calls := func(t *testing.T, address string, made *atomic.Int32) {
+		c := newClient(t, address)
+		for i, want := range []int32{1, 1, 1, 2, 2, 2, 3} {
+			if _, err := c.Filter(t.Context(), "uri", []string{"a"}); err != nil || made.Load() != want {
+				t.Errorf("call %d: %d connections, want %d; error %v", i, made.Load(), want, err)
+			}
+			time.Sleep(20 * time.Second)
+		}
+		time.Sleep(time.Hour) // idle
+		if _, err := c.Filter(t.Context(), "uri", []string{"a"}); err != nil || made.Load() != 4 {
+			t.Errorf("after an hour: %d connections, want 4; error %v", made.Load(), err)
+		}
+	}
+	t.Run("quick", func(t *testing.T) {
+		address, made, _ := script(t, answer)
+		synctest.Test(t, func(t *testing.T) { calls(t, address, made) })
+	})
+	t.Run("net/http", func(t *testing.T) {
+		standard := http.DefaultTransport
+		defer func() { http.DefaultTransport = standard }()
+		synctest.Test(t, func(t *testing.T) {
+			var made, closed atomic.Int32
+			dialing := standard.(*http.Transport).Clone()
+			dialing.DialContext = func(context.Context, string, string) (net.Conn, error) {
+				made.Add(1)
+				near, far := net.Pipe()
+				go func() {
+					defer closed.Add(1)
+					for in := bufio.NewReader(far); ; {
+						req, err := http.ReadRequest(in)
+						if err != nil {
+							return
+						}
+						io.Copy(io.Discard, req.Body)
+						io.WriteString(far, answer)
+					}
+				}()
+				return near, nil
+			}
+			http.DefaultTransport = dialing
+			calls(t, "daemon:8000", &made)
+			if synctest.Wait(); closed.Load() != 3 {
+				t.Errorf("%d of 4 connections are closed, want 3", closed.Load())
+			}
+		})
+	})
 }
 
 // An answer that a daemon sends before it has read the whole body is received.
