@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import unittest
+from unittest import mock
 
 from crawlerfilter import api
 from crawlerfilter.api import FilterAPI
@@ -34,6 +35,17 @@ class SharingTest(APICase):
             t.join()
         self.assertEqual(errors, [])
         self.assertEqual(sorted(new), sorted(items))
+
+    def test_connections_are_renewed(self) -> None:
+        """A client that calls all the time finds the other addresses of a name, too, and the daemons
+        that a load balancer has got since."""
+        now, made = 0.0, []
+        with mock.patch("crawlerfilter._connection.monotonic", lambda: now):
+            for pause in (20, 20, 20, 20, 20, 20, 3600, 0):
+                self.client.filter("uri", ["renewed"])
+                made.append(self.client._connections.dialled)
+                now += pause
+        self.assertEqual(made, [1, 1, 1, 2, 2, 2, 3, 4])
 
     @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
     def test_fork(self) -> None:

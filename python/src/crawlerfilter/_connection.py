@@ -7,7 +7,8 @@ import socket
 import ssl
 import threading
 from email.message import Message
-from typing import Dict, List, Mapping, NamedTuple, Optional
+from time import monotonic
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ._forks import renew_in_children
 from ._servers import Server
@@ -15,6 +16,10 @@ from .errors import SettingsError
 
 #: Connections kept open to a server while nobody uses them.
 MOST_IDLE = 32
+
+#: Seconds for which a connection takes calls. Then the address is looked up once more, and a load
+#: balancer chooses once more. NATs forget idle connections later, and daemons close them later.
+OLDEST = 60.0
 
 #: What OpenSSL says, by its version, of an answer in plain text.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
@@ -26,6 +31,10 @@ class Answer(NamedTuple):
     status: int
     headers: Message
     body: bytes
+
+
+#: A connection, and when it was made.
+_Dated = Tuple[http.client.HTTPConnection, float]
 
 
 class NoAnswer(Exception):
@@ -46,7 +55,7 @@ class Connections:
         self._ca_file = ca_file
         self._tls: Optional[ssl.SSLContext] = None
         self._lock = threading.Lock()
-        self._idle: Dict[Server, List[http.client.HTTPConnection]] = {}
+        self._idle: Dict[Server, List[_Dated]] = {}
         self.dialled = 0  # connections made
         renew_in_children(self)
 
@@ -55,7 +64,7 @@ class Connections:
     ) -> Answer:
         """Sends one request and reads its answer, or raises NoAnswer. With ``untimed`` the answer may
         take as long as it likes."""
-        connection = self._take(server) or self._dial(server)
+        connection, made = self._take(server) or self._dial(server)
         kept = False
         try:
             answer = self._exchange(connection, method, server.prefix + path, headers, body, untimed)
@@ -63,7 +72,7 @@ class Connections:
             return answer
         finally:
             if kept:
-                self._keep(server, connection)
+                self._keep(server, (connection, made))
             else:
                 connection.close()
 
@@ -106,7 +115,7 @@ class Connections:
         self._lock = threading.Lock()
         self.close()
 
-    def _dial(self, server: Server) -> http.client.HTTPConnection:
+    def _dial(self, server: Server) -> _Dated:
         if server.tls:
             if self._tls is None:
                 self._tls = _tls(self._ca_file)
@@ -124,15 +133,17 @@ class Connections:
             if isinstance(err, ssl.SSLError) and err.reason in _NO_TLS:
                 cause = ConnectionError(f"the server speaks no TLS: want http:// in its URL ({err.reason})")
             raise NoAnswer(cause, "unreachable", sent=False) from err
-        return connection
+        return connection, monotonic()
 
-    def _take(self, server: Server) -> Optional[http.client.HTTPConnection]:
+    def _take(self, server: Server) -> Optional[_Dated]:
         while True:
             with self._lock:
                 idle = self._idle.get(server)
-                connection = idle.pop() if idle else None
-            if connection is None or self._is_open(connection):
-                return connection
+                if not idle:
+                    return None
+                connection, made = idle.pop()
+            if monotonic() - made < OLDEST and self._is_open(connection):
+                return connection, made
             connection.close()
 
     def _is_open(self, connection: http.client.HTTPConnection) -> bool:
@@ -150,20 +161,20 @@ class Connections:
             pass
         return False
 
-    def _keep(self, server: Server, connection: http.client.HTTPConnection) -> None:
+    def _keep(self, server: Server, dated: _Dated) -> None:
         with self._lock:
             idle = self._idle.setdefault(server, [])
             if len(idle) < MOST_IDLE:
-                idle.append(connection)
+                idle.append(dated)
                 return
-        connection.close()
+        dated[0].close()
 
     def close(self) -> None:
         """Closes what is idle."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for connections in idle.values():
-            for connection in connections:
+            for connection, _ in connections:
                 connection.close()
 
 
