@@ -110,6 +110,25 @@ class APITest(APICase):
         self.assertEqual(self.client.check("hours", ["not remembered"]), [True])
         self.assertEqual(self.client.check("days", ["not remembered"]), [True])
 
+    def test_filter_that_becomes_another_kind(self) -> None:
+        """The kind of a filter is asked for once a minute: it may be dropped and made again."""
+        now = time.monotonic()
+        with mock.patch("crawlerfilter._kinds.monotonic", lambda: now):
+            for kind, expire in (("timing", 60), ("bloom", None), ("timing", 60)):
+                self.client.create_filter("changing", kind=kind, expire=expire)
+                with self.subTest(kind):
+                    self.assertEqual(timing_filter_api("changing", ["a"], 60), ["a"])
+                    stands = "changing" if kind == "timing" else "changing.timing"
+                    self.assertEqual(self.client.check(stands, ["a"]), [False])
+                    if kind == "timing":
+                        with self.assertRaises(FilterError) as caught:
+                            bloom_filter_api("changing", ["not remembered"])
+                        self.assertEqual(caught.exception.error_code, "wrong_kind")
+                    else:
+                        self.assertEqual(bloom_filter_api("changing", ["a"]), ["a"])
+                self.client.drop_filter("changing", confirm="changing")
+                now += 61
+
     def test_wrong_expire(self) -> None:
         self.client.create_filter("times", kind="timing")
         for typeid, expire, code in (

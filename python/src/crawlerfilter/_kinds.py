@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from math import inf
+from time import monotonic
 from typing import Any, Dict, Iterable, List, Tuple, Union
 
 from ._arguments import Expire, items_of, seconds_of, typeid_of
@@ -15,23 +17,28 @@ logger = logging.getLogger("crawlerfilter")
 #: Added to the name of a bloom filter, the name of the timing filter that stands beside it.
 TIMING = ".timing"
 
+#: Seconds until a kind is asked for once more: a filter may be dropped, and made again as another kind.
+KNOWN_FOR = 60.0
+
 
 class Kinds:
-    """What the daemons have said, so that each is asked once for a filter."""
+    """What the daemons have said, so that each is seldom asked for a filter."""
 
     def __init__(self) -> None:
-        # The filter that a call is for, by what the caller named.
-        self._bloom: Dict[Tuple[Settings, Union[int, str]], Union[int, str]] = {}
-        self._timing: Dict[Tuple[Settings, Union[int, str]], Union[int, str]] = {}
+        # When it was asked, by what the caller named.
+        self._bloom: Dict[Tuple[Settings, Union[int, str]], float] = {}
+        # Also the filter that the call is for.
+        self._timing: Dict[Tuple[Settings, Union[int, str]], Tuple[Union[int, str], float]] = {}
 
     def bloom(self, client: FilterAPIClient, typeid: Union[int, str], uri_list: Iterable[Any]) -> List[Any]:
         """Asks a filter that must not be of the kind timing."""
         key = client.settings, typeid_of(typeid)
-        if key not in self._bloom:
+        now = monotonic()
+        if now - self._bloom.get(key, -inf) >= KNOWN_FOR:
             info = client.filter_info(typeid)
             if info["kind"] == "timing":
                 raise _wrong_kind(info, "call timing_filter_api, with expire in seconds")
-            self._bloom[key] = typeid
+            self._bloom[key] = now
         return client.filter(typeid, uri_list)
 
     def timing(self, client: FilterAPIClient, typeid: Union[int, str], uri_list: Iterable[Any], expire: Expire) -> List[Any]:
@@ -40,11 +47,14 @@ class Kinds:
         items = list(items_of(uri_list))
         if expire is not None and not seconds_of(expire) > 0:  # nothing is made for a call that cannot be
             raise SettingsError("expire: want seconds, more than 0", error_code="expire_invalid")
-        for known in (key in self._timing, False):
+        now = monotonic()
+        beside, asked = self._timing.get(key, (typeid, -inf))
+        for known in (now - asked < KNOWN_FOR, False):
             if not known:
-                self._timing[key] = _timing_beside(client, typeid)
+                beside = _timing_beside(client, typeid)
+                self._timing[key] = beside, now
             try:
-                return client.filter(self._timing[key], items, expire)
+                return client.filter(beside, items, expire)
             except FilterError as err:
                 # It was dropped, or made again as another kind, since it was asked for.
                 if not known or err.error_code not in ("unknown_filter", "expire_not_supported"):
