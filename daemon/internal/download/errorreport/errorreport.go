@@ -45,7 +45,6 @@ type Options struct {
 type Reporter struct {
 	opt    Options
 	client *sentry.Client
-	calls  *http.Transport
 
 	mu   sync.Mutex
 	same map[string]*same // by message, which are constants of the program
@@ -78,10 +77,12 @@ func New(opt Options) (*Reporter, error) {
 	if opt.Release == "" {
 		opt.Release = "unknown" // or the library would look for a repository
 	}
-	r := &Reporter{opt: opt, same: map[string]*same{}, calls: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: guard.ForSettings().Dialer().DialContext, TLSHandshakeTimeout: sendIn}}
+	r := &Reporter{opt: opt, same: map[string]*same{}}
+	// Reports are rare: by the next one, a connection may be forgotten on its way, and the service elsewhere.
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: guard.ForSettings().Dialer().DialContext, TLSHandshakeTimeout: sendIn, DisableKeepAlives: true}
 	client, err := sentry.NewClient(sentry.ClientOptions{
 		Dsn: opt.DSN, Release: opt.Release, Tags: map[string]string{"role": opt.Role},
-		HTTPClient:   &http.Client{Transport: r.calls, Timeout: sendIn, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPClient:   &http.Client{Transport: transport, Timeout: sendIn, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // no source texts, no lists of modules
 		// Send events one by one, so that Close can wait for them.
 		DisableTelemetryBuffer: true, DisableClientReports: true,
@@ -112,7 +113,6 @@ func (r *Reporter) Close() {
 	defer cancel()
 	r.client.FlushWithContext(ctx)
 	r.client.Close()
-	r.calls.CloseIdleConnections()
 }
 
 // due reports whether an event is to be sent, and how many of the same message were skipped.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -217,5 +219,29 @@ func TestBadServices(t *testing.T) {
 	r.Close()
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("Close took %v", took)
+	}
+}
+
+// A connection that is kept from one report to the next, hours later, may lead nowhere by then.
+func TestConnectionsAreNotKept(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "{}")
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			made.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	r, log, _ := newReporter(t, Options{DSN: strings.Replace(server.URL, "://", "://thekey@", 1) + "/1"})
+	for _, message := range []string{"a", "b", "c"} {
+		log.Error(message)
+		r.client.FlushWithContext(t.Context())
+	}
+	if r.Close(); made.Load() != 3 {
+		t.Errorf("%d connections for 3 reports, want 3", made.Load())
 	}
 }
