@@ -7,7 +7,7 @@ import (
 )
 
 // forecast calls each with the waiting tasks of a pace, in their order, and when each might begin. It returns
-// when one more might.
+// when one more might, of a host that is not held itself until its free.
 func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time)) time.Time {
 	// Where no more may run at once, those that run may take longer than the last one did.
 	full := func(limit int) (bool, time.Duration) {
@@ -16,6 +16,9 @@ func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time
 		}
 		return false, p.took
 	}
+	for _, h := range p.hosts {
+		h.free = time.Time{}
+	}
 	waiting := p.waiting()
 	if len(waiting) == 0 {
 		if full, took := full(p.limit); full {
@@ -23,24 +26,29 @@ func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time
 		}
 		return p.last.Add(p.delay)
 	}
-	var at time.Time
+	var last time.Time // when one begins that is not held itself
 	step := time.Duration(0)
-	for i, t := range waiting {
+	for _, t := range waiting {
 		own := q.hosts[t.host]
 		full, took := full(min(p.limit, t.concurrency()))
-		step = max(own.delay(t), own.slow, took/time.Duration(t.concurrency()))
-		if at = at.Add(step); i == 0 {
+		step = max(t.delay(), took/time.Duration(t.concurrency()))
+		at := last.Add(step)
+		if last.IsZero() {
 			at = now
 			if full {
 				at = now.Add(step)
 			}
-			if begin := own.begin(own.delay(t)); begin.After(at) {
-				at = begin
-			}
+			at = later(at, p.last.Add(max(p.delay, t.delay())))
 		}
+		free := later(own.free, own.held(t.obeys()))
+		if !free.After(at) { // else others begin before it
+			last = at
+		}
+		at = later(at, free)
+		own.free = at.Add(own.gap(t.obeys()))
 		each(t, at)
 	}
-	return at.Add(step)
+	return later(last, now).Add(step)
 }
 
 // enough returns the queues of the hosts with tasks here of which one more task could not begin before a time.
@@ -56,7 +64,7 @@ func (q *queue) enough(now, than time.Time) []int {
 			at = q.forecast(h.pace, now, func(*task, time.Time) {})
 			next[h.pace] = at
 		}
-		if at.After(than) {
+		if later(at, h.free).After(than) {
 			all = append(all, h.queue)
 		}
 	}

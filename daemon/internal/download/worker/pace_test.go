@@ -178,6 +178,71 @@ func TestHeldAtAnAddress(t *testing.T) {
 	}
 }
 
+// TestCrawlDelayAtAnAddress: the Crawl-delay of a host is for that host, not for the others of its address, such as
+// that of a CDN: these keep to the delay of their job.
+func TestCrawlDelayAtAnAddress(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	start := time.Unix(1_800_000_000, 0)
+	now := start
+	job := download.Job{Setting: download.Setting{Delay: time.Second, Concurrency: 1, Robots: true}}
+	began := map[string][]time.Duration{}
+	for _, host := range []string{"slow", "other"} {
+		for range 10 {
+			q.add(&task{host: host, job: job}, start.Add(-time.Hour))
+			q.met(host, netip.MustParseAddr("192.0.2.1"))
+		}
+	}
+	q.want("slow", 2*time.Minute)
+	for q.n > 0 {
+		next, at := q.next(now)
+		if next == nil {
+			now = at
+			continue
+		}
+		began[next.host] = append(began[next.host], now.Sub(start))
+		q.ended(next, signal{good: true}, now)
+	}
+	for i := range 10 {
+		slow, other := began["slow"][i], began["other"][i]
+		if least := time.Duration(i) * 2 * time.Minute; slow < least || slow > least+time.Second || other > time.Duration(i+1)*time.Second {
+			t.Errorf("task %d: after %s of the slow host, and after %s of the other", i, slow, other)
+		}
+	}
+	// Nor does a further request of the slow host, such as after a redirect, which waits for its turn.
+	asked := q.reserve("slow", time.Second, true, now)
+	q.add(&task{host: "other", job: job}, start)
+	if next, _ := q.next(now.Add(time.Second)); next == nil {
+		t.Error("the other host waits for a further request of the slow one")
+	}
+	if got := q.reserve("slow", time.Second, true, asked.at); !asked.again || got.again || !got.at.Equal(asked.at) || asked.at != now.Add(2*time.Minute) {
+		t.Errorf("a further request of the slow host: %+v, and when it is not held any more: %+v", asked, got)
+	}
+}
+
+// TestForecastBesideAHeldHost: what is expected of a host says nothing about those that share its address.
+func TestForecastBesideAHeldHost(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	job := download.Job{Setting: download.Setting{Delay: time.Second, Concurrency: 1}}
+	for i, host := range []string{"held", "other", "held", "other"} {
+		uri := "http://" + host + "/"
+		q.add(&task{host: host, job: job, lease: download.Lease{Task: download.Task{URI: uri}}}, now.Add(-time.Hour))
+		if i < 2 {
+			q.met(host, netip.MustParseAddr("192.0.2.1"))
+		}
+	}
+	q.hosts["held"].notBefore = now.Add(time.Hour) // by a Retry-After
+	late := q.late(now, now.Add(10*time.Second))
+	if len(late) != 2 || late[0].task.host != "held" || late[1].task.host != "held" || !late[0].at.Equal(now.Add(time.Hour)) {
+		t.Errorf("late are %+v, want the two of the host that is held", late)
+	}
+	if got := q.enough(now, now.Add(10*time.Second)); !slices.Equal(got, []int{download.QueueOf("http://held/")}) {
+		t.Errorf("enough of %v, want of %d, that of the host that is held", got, download.QueueOf("http://held/"))
+	}
+}
+
 // TestLateAtAnAddress: the tasks of hosts that share a pace wait for each other, and those with a
 // long wait are known.
 func TestLateAtAnAddress(t *testing.T) {

@@ -91,7 +91,7 @@ func TestShortPause(t *testing.T) {
 	if got := q.pause("a", now); got != 7*time.Second {
 		t.Errorf("got %v, want 7 s", got)
 	}
-	if got := q.reserve("a", time.Second, now).at; !got.Equal(now.Add(7 * time.Second)) {
+	if got := q.reserve("a", time.Second, false, now).at; !got.Equal(now.Add(7 * time.Second)) {
 		t.Errorf("the turn is at %v, want 7 s from now", got)
 	}
 }

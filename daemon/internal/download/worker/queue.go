@@ -45,10 +45,11 @@ type host struct {
 	pace      *pace
 	asked     time.Time // when this host itself was last called
 	slow      time.Duration
-	wants     time.Duration // Crawl-delay of its robots.txt
+	wants     time.Duration // Crawl-delay of its robots.txt: for jobs that obey it
 	notBefore time.Time
 	at        time.Time // when its first waiting task may begin, while it is in the heap
 	index     int       // in the heap, or -1
+	free      time.Time // for [queue.forecast]: when the host itself might be called once more
 }
 
 // pace records when one server was called and by how many downloads at once: one host, or all hosts that
@@ -106,7 +107,7 @@ func (q *queue) add(t *task, since time.Time) {
 	h.queue = download.QueueOf(t.lease.Task.URI)
 	q.came++
 	t.order = q.came
-	q.longest = max(q.longest, h.delay(t))
+	q.longest = max(q.longest, t.delay())
 	h.waiting = append(h.waiting, t)
 	q.n++
 	if len(h.waiting) == 1 { // the place of a host is that of its first task
@@ -114,21 +115,28 @@ func (q *queue) add(t *task, since time.Time) {
 	}
 }
 
-// begin is when a task of the host may begin next, unless it must wait for a running one to end.
-func (h *host) begin(delay time.Duration) time.Time {
-	at := h.pace.last.Add(max(h.pace.delay, delay))
-	if own := h.held(); at.Before(own) {
-		at = own
-	}
-	return at
+// begin is when a request may be sent to the host, unless it must wait for a running task to end.
+func (h *host) begin(delay time.Duration, obeys bool) time.Time {
+	return later(h.pace.last.Add(max(h.pace.delay, delay)), h.held(obeys))
 }
 
-// held is until when the host itself must not be called, whatever others of its pace do.
-func (h *host) held() time.Time {
-	if slow := h.asked.Add(h.slow); slow.After(h.notBefore) {
-		return slow
+// held is until when the host itself must not be called, whatever others of its pace do. obeys says that
+// the request is for a job that obeys robots.txt.
+func (h *host) held(obeys bool) time.Time { return later(h.asked.Add(h.gap(obeys)), h.notBefore) }
+
+// gap is the time that the host itself wants between two requests.
+func (h *host) gap(obeys bool) time.Duration {
+	if obeys {
+		return max(h.slow, h.wants)
 	}
-	return h.notBefore
+	return h.slow
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // place puts the hosts of a pace where they belong in the heap. Their tasks begin in the order in which they came, as
@@ -150,8 +158,9 @@ func (q *queue) place(p *pace) {
 	slices.SortFunc(some, func(a, b *host) int { return cmp.Compare(a.waiting[0].order, b.waiting[0].order) })
 	var before time.Time // when one of those that came before may be called
 	for i, h := range some {
-		q.placeHost(h, i > 0 && !before.After(h.begin(h.delay(h.waiting[0]))))
-		if own := h.held(); i == 0 || own.Before(before) {
+		t := h.waiting[0]
+		q.placeHost(h, i > 0 && !before.After(h.begin(t.delay(), t.obeys())))
+		if own := h.held(t.obeys()); i == 0 || own.Before(before) {
 			before = own
 		}
 	}
@@ -161,7 +170,7 @@ func (q *queue) place(p *pace) {
 func (q *queue) placeHost(h *host, behind bool) {
 	startable := !behind && len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.limit, h.waiting[0].concurrency()))
 	if startable {
-		h.at = h.begin(h.delay(h.waiting[0]))
+		h.at = h.begin(h.waiting[0].delay(), h.waiting[0].obeys())
 	}
 	switch {
 	case startable && h.index < 0:
@@ -196,7 +205,7 @@ func (q *queue) next(now time.Time) (*task, time.Time) {
 	p.running++
 	h.running++
 	t.began, t.pace = now, p
-	h.noteCall(now, h.delay(t))
+	h.noteCall(now, t.delay())
 	q.place(p)
 	return t, time.Time{}
 }
@@ -236,18 +245,20 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 type turn struct {
 	refused     time.Duration // there is none: the host has asked for a pause, of which this is left
 	at          time.Time
+	again       bool // at is only when to ask for a turn once more
 	host        *host
 	pace        *pace
 	asked, last time.Time
 	delay       time.Duration
 }
 
-// reserve is for a further request of a running task: it returns from when on the request may be sent.
-func (q *queue) reserve(name string, delay time.Duration, now time.Time) turn {
+// reserve is for a further request of a running task: it returns from when on the request may be sent. While the
+// host itself is held, it has no turn among others of its pace, who would have to wait for it.
+func (q *queue) reserve(name string, delay time.Duration, obeys bool, now time.Time) turn {
 	h := q.host(name, -1, time.Time{})
-	at := h.begin(delay)
-	if at.Before(now) {
-		at = now
+	at := later(now, h.begin(delay, obeys))
+	if len(h.pace.hosts) > 1 && at.After(now) && at.Equal(h.held(obeys)) {
+		return turn{at: at, again: true}
 	}
 	mine := turn{at: at, host: h, pace: h.pace, asked: h.asked, last: h.pace.last, delay: h.pace.delay}
 	h.noteCall(at, delay)
@@ -263,15 +274,6 @@ func (q *queue) giveUp(t turn) {
 	}
 	t.host.asked, t.pace.last, t.pace.delay = t.asked, t.last, t.delay
 	q.place(t.pace)
-}
-
-// delay is the time between the starts of two requests to a host, the second of which is for a task: that of
-// its job, or what the host wants, if it is more and the job obeys robots.txt.
-func (h *host) delay(t *task) time.Duration {
-	if !t.script && t.job.Setting.Robots {
-		return max(t.delay(), h.wants)
-	}
-	return t.delay()
 }
 
 // want notes the Crawl-delay of a host, of which two minutes are obeyed.
@@ -295,7 +297,7 @@ func (q *queue) pause(name string, now time.Time) time.Duration {
 func (q *queue) first(t *task, now time.Time) turn {
 	h := q.hosts[t.host]
 	if h == nil || !h.pace.last.Equal(t.began) { // others have had their turn meanwhile
-		return q.reserve(t.host, q.host(t.host, -1, time.Time{}).delay(t), now)
+		return q.reserve(t.host, t.delay(), t.obeys(), now)
 	}
 	h.noteCall(now, h.pace.delay)
 	q.place(h.pace)
@@ -425,6 +427,9 @@ func (t *task) delay() time.Duration {
 	return t.job.Setting.Delay
 }
 
+// obeys reports whether the first request of the task obeys robots.txt.
+func (t *task) obeys() bool { return !t.script && t.job.Setting.Robots }
+
 func (t *task) concurrency() int {
 	if t.script {
 		return scriptsAtOnce
@@ -459,11 +464,7 @@ func ask[T any](ctx context.Context, l *loop, question func(l *loop) T) (T, erro
 func (s *turns) further(ctx context.Context, uri string) error {
 	host, setting := download.HostOf(uri), &s.task.job.Setting
 	return s.wait(ctx, host, false, func(q *queue, now time.Time) turn {
-		delay := setting.Delay // also of a script
-		if h := q.hosts[host]; h != nil && setting.Robots {
-			delay = max(delay, h.wants)
-		}
-		return q.reserve(host, delay, now)
+		return q.reserve(host, setting.Delay, setting.Robots, now) // also of a script
 	})
 }
 
@@ -476,27 +477,29 @@ func (s *turns) first(ctx context.Context) error {
 // wait waits for a turn, unless the host has asked for a pause longer than the bound. A turn that is not taken,
 // because ctx ends, is given back.
 func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(q *queue, now time.Time) turn) error {
-	mine, err := ask(ctx, s.l, func(l *loop) turn {
-		now := time.Now()
-		if left := l.queue.pause(host, now); left > l.opt.Bound {
-			return turn{refused: left}
+	for {
+		mine, err := ask(ctx, s.l, func(l *loop) turn {
+			now := time.Now()
+			if left := l.queue.pause(host, now); left > l.opt.Bound {
+				return turn{refused: left}
+			}
+			return reserve(l.queue, now)
+		})
+		if err != nil {
+			return err
 		}
-		return reserve(l.queue, now)
-	})
-	if err != nil {
-		return err
-	}
-	if left := mine.refused; left > 0 {
-		return &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, left.Round(time.Second)), After: left, Early: early}
-	}
-	timer := time.NewTimer(time.Until(mine.at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		s.l.events <- func(l *loop) { l.queue.giveUp(mine) }
-		return context.Cause(ctx)
+		if left := mine.refused; left > 0 {
+			return &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, left.Round(time.Second)), After: left, Early: early}
+		}
+		select {
+		case <-time.After(time.Until(mine.at)):
+			if !mine.again {
+				return nil
+			}
+		case <-ctx.Done():
+			s.l.events <- func(l *loop) { l.queue.giveUp(mine) }
+			return context.Cause(ctx)
+		}
 	}
 }
 

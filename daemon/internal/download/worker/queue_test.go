@@ -73,7 +73,7 @@ func TestQueue(t *testing.T) {
 				name := fmt.Sprint("h", r.IntN(8))
 				if h := hosts[name]; h != nil && len(h.running) > 0 {
 					delay := time.Duration(r.IntN(4)) * time.Second
-					at := q.reserve(name, delay, now).at
+					at := q.reserve(name, delay, false, now).at
 					if at.Before(now) || at.Before(h.last.Add(max(h.delay, delay))) || at.Before(h.notBefore) {
 						t.Fatalf("seed %d: a further request at %v, %v after the last", seed, at, at.Sub(h.last))
 					}
@@ -184,7 +184,7 @@ func TestQueueAfterRedirect(t *testing.T) {
 	t.Parallel()
 	q := newQueue()
 	since := time.Unix(1_800_000_000, 0)
-	q.reserve("h", 0, since.Add(-time.Minute))
+	q.reserve("h", 0, false, since.Add(-time.Minute))
 	q.add(&task{host: "h", job: download.Job{Setting: download.Setting{Delay: 10 * time.Second}}}, since)
 	if _, at := q.next(since); !at.Equal(since.Add(10 * time.Second)) {
 		t.Errorf("it begins %v after the shard was gained, want 10s", at.Sub(since))
@@ -201,7 +201,7 @@ func TestQueueSignalOfAnotherHost(t *testing.T) {
 	if got, _ := q.next(now); got != first {
 		t.Fatal("the task does not begin")
 	}
-	q.reserve("b", 0, now)
+	q.reserve("b", 0, false, now)
 	q.ended(first, signal{crowded: true, after: time.Minute, host: "b"}, now)
 	q.add(other, now.Add(-time.Hour))
 	q.add(second, now.Add(-time.Hour))

@@ -59,17 +59,17 @@ func TestTurnThatIsGivenUp(t *testing.T) {
 func TestLaterTurnsStay(t *testing.T) {
 	t.Parallel()
 	q, now := newQueue(), time.Unix(1_800_000_000, 0)
-	first := q.reserve("h", time.Minute, now)
-	second := q.reserve("h", time.Minute, now)
-	third := q.reserve("h", time.Minute, now)
+	first := q.reserve("h", time.Minute, false, now)
+	second := q.reserve("h", time.Minute, false, now)
+	third := q.reserve("h", time.Minute, false, now)
 	q.giveUp(second)
-	if got := q.reserve("h", time.Minute, now); got.at != third.at.Add(time.Minute) {
+	if got := q.reserve("h", time.Minute, false, now); got.at != third.at.Add(time.Minute) {
 		t.Errorf("a turn at %s, where that before is at %s", got.at, third.at)
 	} else {
 		q.giveUp(got)
 	}
 	q.giveUp(third)
-	if got := q.reserve("h", time.Minute, now); got.at != third.at {
+	if got := q.reserve("h", time.Minute, false, now); got.at != third.at {
 		t.Errorf("the last turn is given up, and the next is at %s, want %s (the first was at %s)", got.at, third.at, first.at)
 	}
 }
