@@ -164,20 +164,22 @@ func (h lost) Run(ctx context.Context, c host.Command) (host.Output, error) {
 }
 
 // A daemon that somebody has stopped stays stopped when its host goes back from what nobody has confirmed, unless it has
-// been started again meanwhile, or another run was about to do that.
+// been started again meanwhile, or another run was about to do that. Stop makes sure of it also where nothing runs.
 func TestStoppedBeforeItGoesBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		stopped, armed bool
-		state          string // of the daemon when the host goes back
-		stays          bool
+		found string // the state of the daemon when it is to be stopped; "": it is not
+		armed bool
+		state string // of the daemon when the host goes back
+		stays bool
 	}{
 		"not stopped":        {state: "active"},
-		"stopped":            {stopped: true, state: "inactive", stays: true},
-		"started again":      {stopped: true, state: "active"},
-		"started and fails":  {stopped: true, state: "failed"},
-		"started and loops":  {stopped: true, state: "activating"},
-		"armed once more":    {stopped: true, armed: true, state: "inactive"},
+		"stopped":            {found: "active", state: "inactive", stays: true},
+		"stopped by hand":    {found: "inactive", state: "inactive", stays: true},
+		"started again":      {found: "active", state: "active"},
+		"started and fails":  {found: "active", state: "failed"},
+		"started and loops":  {found: "active", state: "activating"},
+		"armed once more":    {found: "active", armed: true, state: "inactive"},
 		"stopped by a crash": {state: "inactive"},
 	} {
 		h, p := newElsewhere(t), greeter
@@ -191,13 +193,16 @@ func TestStoppedBeforeItGoesBack(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(release, 0o700), os.Symlink("releases/a", filepath.Join(h.dir, p.Root(), "current"))); err != nil {
 			t.Fatal(err)
 		}
-		if c.stopped {
-			change, err := Stop(p).Look(t.Context(), running{h})
+		if c.found != "" {
+			change, err := Stop(p).Look(t.Context(), inState{h, c.found})
 			if err != nil || change == nil {
 				t.Fatal(change, err)
 			}
 			if err := change.Apply(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if change, err := Stop(p).Look(t.Context(), inState{h, "inactive"}); err != nil || change != nil {
+				t.Errorf("%s: it is to be stopped once more: %v, %v", name, change, err)
 			}
 		}
 		if c.armed {
@@ -258,12 +263,15 @@ func TestNoRoomToGoBack(t *testing.T) {
 	}
 }
 
-// running is a host with a daemon that is up.
-type running struct{ elsewhere }
+// inState is a host with a daemon, and its port, in a state.
+type inState struct {
+	elsewhere
+	state string
+}
 
-func (h running) Run(ctx context.Context, c host.Command) (host.Output, error) {
+func (h inState) Run(ctx context.Context, c host.Command) (host.Output, error) {
 	if c.Watch {
-		return host.Output{Stdout: "LoadState=loaded\nActiveState=active\n\nActiveState=active\n"}, nil
+		c.Script = "systemctl() { printf 'LoadState=loaded\\nActiveState=%s\\n\\nActiveState=%s\\n' " + h.state + " " + h.state + "; }\n" + c.Script
 	}
 	return h.elsewhere.Run(ctx, c)
 }

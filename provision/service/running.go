@@ -310,15 +310,15 @@ done
 systemctl reset-failed ` + p.Service() + " " + p.Socket() + " 2>/dev/null || :"
 }
 
-// Stop is the step after which neither the daemon nor its port is up.
+// Stop is the step after which neither the daemon nor its port is up, and the host does not start them
+// when it goes back from what nobody has confirmed.
 func Stop(p systemd.Program) step.Wish {
 	return step.NewWish("service: stop", func(ctx context.Context, h host.Host) (*step.Change, error) {
 		s, err := StatusOf(ctx, h, p)
-		if err != nil || s.Load != "loaded" || s.Active == "inactive" && s.Socket != "active" {
+		if err != nil || s.Load != "loaded" || s.Active == "inactive" && s.Socket != "active" && (!s.Unconfirmed || s.Stopped) {
 			return nil, err
 		}
 		return &step.Change{Summary: "stop: it is " + s.String(), Apply: func(ctx context.Context) error {
-			// A host that goes back from what nobody has confirmed would start it again.
 			return host.AsRoot(ctx, h, fmt.Sprintf("[ ! -e %s ] || touch %s\n", host.Quote(p.RevertScript()), host.Quote(stoppedPath(p)))+Stopping(p))
 		}}, nil
 	})

@@ -43,6 +43,8 @@ type Status struct {
 	// Unconfirmed: the host goes back to what ran before, unless a run confirms what runs now. See
 	// Revert.
 	Unconfirmed bool
+	// Stopped: if it does, it will not start the daemon, because somebody has stopped it. See stoppedPath.
+	Stopped bool
 	// WentBack is when, and from which release, it did so; "": not since a run has confirmed something.
 	WentBack string
 }
@@ -168,6 +170,7 @@ pid=${all#*MainPID=} pid=${pid%%[!0-9]*}
 // revertStatus is the part of both scripts about Revert.
 const revertStatus = `
 [ ! -e "$r" ] || echo Unconfirmed=1
+[ ! -e "$m" ] || echo Stopped=1
 [ ! -e "$b" ] || echo "WentBack=$(cat "$b")"`
 
 // oldStatusScript is for a systemd before 247, which prints times in whole seconds: it reads them
@@ -195,7 +198,7 @@ func LastStatus(ctx context.Context, h host.Host, p systemd.Program) (Status, er
 func statusOf(ctx context.Context, h host.Host, p systemd.Program, how host.Command) (Status, error) {
 	var s Status
 	for _, script := range []string{statusScript, oldStatusScript} {
-		script = fmt.Sprintf("n=%s u=%s s=%s r=%s b=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket()), host.Quote(p.RevertScript()), host.Quote(wentBackPath(p))) + script
+		script = fmt.Sprintf("n=%s u=%s s=%s r=%s m=%s b=%s", host.Quote(p.Name), host.Quote(p.Service()), host.Quote(p.Socket()), host.Quote(p.RevertScript()), host.Quote(stoppedPath(p)), host.Quote(wentBackPath(p))) + script
 		how.Root, how.Script, how.OK = true, script, []int{1}
 		out, err := h.Run(ctx, how)
 		if err != nil {
@@ -247,7 +250,7 @@ func statusIn(text string) (s Status, exact bool) {
 		Load: m["LoadState"], Active: m["ActiveState"], Sub: m["SubState"], Result: m["Result"], Enabled: m["UnitFileState"], Text: m["StatusText"], Pending: number("Job") > 0,
 		ExitCode: int(number("ExecMainStatus")), PID: int(number("MainPID")), Restarts: int(number("NRestarts")),
 		Socket: m["SocketActiveState"], Started: at("ExecMainStartTimestamp"), Changed: at("StateChangeTimestamp"), Listening: at("SocketActiveEnterTimestamp"), Now: at("Now"),
-		Program: m["Program"], Memory: number("MemoryCurrent"), Unconfirmed: m["Unconfirmed"] != "", WentBack: m["WentBack"],
+		Program: m["Program"], Memory: number("MemoryCurrent"), Unconfirmed: m["Unconfirmed"] != "", Stopped: m["Stopped"] != "", WentBack: m["WentBack"],
 	}
 	return s, exact
 }
