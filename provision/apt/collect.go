@@ -84,10 +84,6 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	old, err := os.ReadFile(filepath.Join(folder, Index))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	lines := strings.Split(strings.TrimSpace(out.Stdout), "\n")
 	step.Say(ctx, "apt: fetching %d packages", len(lines)-1)
 	for _, line := range slices.Concat(lines[1:], lines[:1]) { // the index, which comes first, last
@@ -107,19 +103,24 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 			return err
 		}
 	}
-	if err := mergeIndex(filepath.Join(folder, Index), string(old)); err != nil {
+	if err := mergeIndex(filepath.Join(folder, Index)); err != nil {
 		return err
 	}
 	return WriteSums(dir)
 }
 
-// mergeIndex replaces the index by the unfinished one and the entries of an earlier collection that this one lacks.
-func mergeIndex(name, old string) error {
+// mergeIndex replaces the index by the unfinished one and the entries of an earlier collection that this one lacks. It
+// reads the old index only now: another collection may have added to it while this one fetched its packages.
+func mergeIndex(name string) error {
 	text, err := os.ReadFile(name + unfinished)
 	if err != nil {
 		return err
 	}
-	for entry := range strings.SplitSeq(old, "\n\n") {
+	old, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for entry := range strings.SplitSeq(string(old), "\n\n") {
 		i := strings.Index(entry, "\nFilename: ")
 		if i < 0 {
 			continue

@@ -16,8 +16,9 @@ import (
 // online is a host that has downloaded a package, with its index.
 type online struct {
 	host.Host
-	name string // of the package
-	cut  bool   // the connection is lost while the package is fetched
+	name      string // of the package
+	cut       bool   // the connection is lost while the package is fetched
+	meanwhile func() // what happens while the package is fetched; nil: nothing
 }
 
 func (h online) files() map[string]string {
@@ -41,6 +42,9 @@ func (h online) Run(_ context.Context, c host.Command) (host.Output, error) {
 		if strings.HasPrefix(c.Script, "dd if="+staging+"/archives/"+name+" ") {
 			if h.cut && name != Index {
 				return host.Output{}, errors.New("the connection was cut")
+			}
+			if h.meanwhile != nil && name != Index {
+				h.meanwhile()
 			}
 			return host.Output{Stdout: base64.StdEncoding.EncodeToString([]byte(text))}, nil
 		}
@@ -68,5 +72,24 @@ func TestCollectionThatIsBrokenOff(t *testing.T) {
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of two collections at once, of packages for two roles perhaps, the one that ends later leaves the other's packages in
+// the index.
+func TestCollectionsAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := online{name: "a", meanwhile: func() {
+		if err := Collect(t.Context(), online{name: "b"}, dir, nil, "b"); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := Collect(t.Context(), first, dir, nil, "a"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "debian12-amd64", Index))
+	if err != nil || strings.Count(string(text), "Filename: ./a.deb\n") != 1 || strings.Count(string(text), "Filename: ./b.deb\n") != 1 {
+		t.Errorf("%v, the index has\n%s", err, text)
 	}
 }
