@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 	"github.com/cr-clawer/urifilter/provision/yamledit"
 )
 
-// configPath is MongoDB's configuration file.
-const configPath = "/etc/mongod.conf"
+// configPath is MongoDB's configuration file, and keptPath what it was before the toolkit's first change.
+const (
+	configPath = "/etc/mongod.conf"
+	keptPath   = configPath + ".before-urifilter"
+)
 
 // setting is a key of the file with its required value; nil: it must be absent.
 type setting struct {
@@ -54,14 +58,89 @@ func edited(text string, settings ...setting) (string, error) {
 	return yamledit.Apply(configPath, text, edits)
 }
 
-// port sets MongoDB's port and TLS before its first start, while it listens only to its own host.
+// port sets MongoDB's port and TLS before its first start, while it listens only to its own host. It is the first
+// change of a server that is there already, which therefore must not be one of others.
 func (s *Server) port() step.Wish {
-	return s.edit("mongodb: port", func(there bool) []setting {
-		if !there && s.options.Port == 27017 && !s.encrypts() {
+	edit := s.edit("mongodb: port", func(there bool) []setting {
+		if !there && s.options.Port == defaultPort && !s.encrypts() {
 			return nil // the default of the package
 		}
 		return append([]setting{{"net.port", s.options.Port}}, s.encryption()...)
 	})
+	return step.NewWish(edit.Title(), func(ctx context.Context, h host.Host) (*step.Change, error) {
+		change, err := edit.Look(ctx, h)
+		if err != nil || change == nil {
+			return nil, err
+		}
+		apply := change.Apply
+		change.Apply = func(ctx context.Context) error {
+			if err := s.mayTake(ctx, h, true); err != nil {
+				return err
+			}
+			return apply(ctx)
+		}
+		return change, s.mayTake(ctx, h, false)
+	})
+}
+
+// mayTake says why a server that the toolkit has not set up yet must not be changed: others have data or users in it. It
+// is asked as it is. One that is down says so only when it is started, if take allows that, and one of others is
+// stopped again. With take, a server that is nobody's gets our users, which only such a server lets us make.
+func (s *Server) mayTake(ctx context.Context, h host.Host, take bool) (err error) {
+	now, _, err := host.ReadFile(ctx, h, configPath)
+	if err != nil {
+		return err
+	}
+	was, data, err := s.asItIs(now.Content)
+	if err != nil {
+		return err
+	}
+	out, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("[ -e %s ] || find %s -mindepth 1 -print -quit 2>/dev/null || :", keptPath, host.Quote(data)), Root: true, Watch: true})
+	if err != nil || out.Stdout == "" {
+		return err // the toolkit has set it up, or it has never run
+	}
+	st, err := s.state(ctx, h)
+	if err != nil || !st.Active && !take {
+		return err
+	}
+	if !st.Active {
+		if err := was.systemctl(ctx, h, "start"); err != nil {
+			if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
+				return err
+			}
+			return nil // it serves nobody, and may need our settings for that: another program has its port, perhaps
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, host.Systemctl(context.WithoutCancel(ctx), h, "stop", s.unit()))
+			}
+		}()
+	}
+	if err := was.checkUnused(ctx, h); err != nil || !take {
+		return err
+	}
+	return was.makeUsers(ctx, h)
+}
+
+// asItIs returns the server with the port of a file that others may have written, and where its data are.
+func (s *Server) asItIs(text string) (was *Server, data string, err error) {
+	root, err := yamledit.Parse(configPath, text)
+	if err != nil {
+		return nil, "", err
+	}
+	was, data = &Server{s.options}, "/var/lib/mongodb"
+	was.options.Port = defaultPort
+	for _, l := range yamledit.Leaves(root) {
+		switch l.Key {
+		case "net.port":
+			if was.options.Port, err = strconv.Atoi(l.Value.Value); err != nil {
+				return nil, "", fmt.Errorf("%s:%d: %s: %w", configPath, l.Line, l.Key, err)
+			}
+		case "storage.dbPath":
+			data = l.Value.Value
+		}
+	}
+	return was, data, nil
 }
 
 // configuration makes MongoDB require passwords and listen as required, both with one restart: it
@@ -113,8 +192,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Wis
 }
 
 func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.File) error {
-	const keep = configPath + ".before-urifilter"
-	if err := host.AsRoot(ctx, h, "[ -e "+keep+" ] || cp -a "+configPath+" "+keep); err != nil {
+	if err := host.AsRoot(ctx, h, "[ -e "+keptPath+" ] || cp -a "+configPath+" "+keptPath); err != nil {
 		return err
 	}
 	if err := host.WriteFile(ctx, h, wish); err != nil {

@@ -159,7 +159,27 @@ func TestSystemUsers(t *testing.T) {
 		t.Errorf("uri before: %s, %v", uri, err)
 	}
 	users := []step.Step{s.users()}
+	moved, err := New(Options{Unit: "ferretdb", Port: 27018})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What others have is refused before it is changed, and is as it was.
+	const theirs = "net:\n  port: 27017\nstorage:\n  dbPath: /var/lib/ferretdb"
+	refused := func(state, want string) {
+		t.Helper()
+		if _, err := hosttest.Apply(t, h, []step.Step{moved.port()}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s, for another port: %v", state, err)
+		}
+		if got := h.Sh(t, "cat /etc/mongod.conf; ls /etc/mongod.conf.* 2>/dev/null; systemctl is-active ferretdb || :"); got != theirs+"\n"+state {
+			t.Errorf("%s, and after it was refused: %s", state, got)
+		}
+	}
+	h.Sh(t, "printf '"+theirs+"\n' >/etc/mongod.conf")
 	auth("true")
+	refused("active", "other applications have users in it\nhint: name it in the inventory")
+	h.Sh(t, "systemctl stop ferretdb")
+	refused("inactive", "other applications have users in it\nhint: name it in the inventory")
+	h.Sh(t, "systemctl start ferretdb; rm -r /etc/urifilter-mongodb")
 	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), "other applications have users in it\nhint: name it in the inventory") {
 		t.Errorf("a server that wants a password: %v", err)
 	}
@@ -171,6 +191,13 @@ func TestSystemUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Sh(t, "rm -r /etc/urifilter-mongodb")
+	refused("active", `a database of another application, "shop"`)
+	h.Sh(t, "systemctl stop ferretdb")
+	refused("inactive", `a database of another application, "shop"`)
+	h.Sh(t, "systemctl start ferretdb")
+	if err := s.listens(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), `a database of another application, "shop"`) {
 		t.Errorf("a server with data: %v", err)
 	}
@@ -227,10 +254,6 @@ func TestSystemUsers(t *testing.T) {
 	h.Sh(t, "sleep 1.1; touch /etc/mongod.conf")
 	if changed := hosttest.Must(t, h, []step.Step{s.configuration()}); len(changed) != 1 || !strings.Contains(changed[0], "restart ferretdb") {
 		t.Errorf("a file that is newer than the server: %q", changed)
-	}
-	moved, err := New(Options{Unit: "ferretdb", Port: 27018})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if _, err := hosttest.Apply(t, h, []step.Step{moved.port()}); err == nil || !strings.Contains(err.Error(), "does not listen at 127.0.0.1:27018") {
 		t.Errorf("a server that does not come up: %v", err)

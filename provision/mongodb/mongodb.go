@@ -29,6 +29,9 @@ const (
 	FerretDB = "ferretdb"
 )
 
+// defaultPort is the port of MongoDB.
+const defaultPort = 27017
+
 // Options configure the server.
 type Options struct {
 	// Flavor is MongoDB or FerretDB; "": MongoDB.
@@ -90,7 +93,7 @@ func New(o Options) (*Server, error) {
 }
 
 func (o Options) complete() Options {
-	o.Flavor, o.Version, o.Port = cmp.Or(o.Flavor, MongoDB), cmp.Or(o.Version, "8.0"), cmp.Or(o.Port, 27017)
+	o.Flavor, o.Version, o.Port = cmp.Or(o.Flavor, MongoDB), cmp.Or(o.Version, "8.0"), cmp.Or(o.Port, defaultPort)
 	o.Database = cmp.Or(o.Database, "urifilter")
 	unit, packages := "mongod", []string{"mongodb-org"}
 	if o.Flavor == FerretDB {

@@ -85,7 +85,7 @@ func (s *Server) checkUnused(ctx context.Context, h host.Host) error {
 	err = s.call(ctx, h, account{}, func(ctx context.Context, c *mongo.Client) error {
 		names, err := c.ListDatabaseNames(ctx, bson.D{})
 		if err != nil {
-			return err
+			return fmt.Errorf("%s at %s: %w%s", s.options.Unit, s.Address(true, ""), err, elsewhere)
 		}
 		if i := slices.IndexFunc(names, func(n string) bool {
 			return !slices.Contains(append([]string{"admin", "config", "local", s.options.Database}, s.options.More...), n)
