@@ -28,7 +28,10 @@ import (
 const defaultServer = "http://127.0.0.1:8001"
 
 // Flags are the flags of commands that call a master.
-type Flags struct{ server, token, tokenFile string }
+type Flags struct {
+	server, token, tokenFile string
+	timeout                  time.Duration
+}
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
@@ -36,10 +39,15 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	flags.StringVarP(&f.server, "server", "s", defaultServer, "`URL` of the master; without a scheme it is http (env URIDOWNLOADER_URL)")
 	flags.StringVar(&f.token, "token", "", "access `token`; in the environment other users cannot see it (env URIDOWNLOADER_TOKEN)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` that holds the access token alone (env URIDOWNLOADER_TOKEN_FILE)")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "give up a call when the master has been silent for this time; lists may last longer")
 }
 
 // Master is the master that is called. shown is its address without user and password.
-type Master struct{ base, shown, token string }
+type Master struct {
+	base, shown, token string
+	timeout            time.Duration // how long it may be silent
+	client             *http.Client
+}
 
 // Dial reads the flags, and calls nobody. Invalid flags are a [command.UsageError].
 func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
@@ -47,7 +55,10 @@ func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
 	if given("token") && given("token-file") {
 		return nil, command.UsageError{Err: errors.New("--token and --token-file: want one of them")}
 	}
-	m := &Master{base: orEnv(given("server"), f.server, "URIDOWNLOADER_URL"), token: f.token}
+	m := &Master{base: orEnv(given("server"), f.server, "URIDOWNLOADER_URL"), token: f.token, timeout: f.timeout, client: http.DefaultClient}
+	if m.timeout <= 0 {
+		return nil, command.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", m.timeout)}
+	}
 	if !strings.Contains(m.base, "://") {
 		m.base = "http://" + m.base
 	}
@@ -129,19 +140,32 @@ func Hint(err error) string {
 }
 
 // Do calls the master, with a body of a type unless the body is nil. The caller must close the
-// answer's body. Any status but success is an error: an *Error if it comes from the master.
+// answer's body. Any status but success is an error: an *Error if it comes from the master. A master
+// that is silent for too long is given up, also within the answer's body.
 func (m *Master) Do(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+	ctx, quiet := m.listen(ctx)
+	resp, err := m.do(ctx, quiet, method, path, contentType, body)
+	if err != nil {
+		return nil, quiet.end(err)
+	}
+	quiet.timer.Stop()
+	resp.Body = &answerBody{resp.Body, quiet}
+	return resp, nil
+}
+
+func (m *Master) do(ctx context.Context, quiet *silence, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, m.base+path, body)
 	if err != nil {
 		return nil, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", contentType)
+		req.Body = &callBody{req.Body, quiet}
 	}
 	if m.token != "" {
 		req.Header.Set("Authorization", "Bearer "+m.token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := m.client.Do(req)
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
