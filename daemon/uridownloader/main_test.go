@@ -179,6 +179,9 @@ func TestAJobFromItsFileToItsData(t *testing.T) {
 	if strings.Count(failed, "404 Not Found") != 100 || strings.Count(failed, "robots.txt of the host forbids it") != 1 {
 		t.Errorf("failed: %s", failed)
 	}
+	if out := p.must("", "job", "retry", "news", "--reason", "statsu"); out != "0 tasks wait again; other failed tasks, by reason: 100 status, 1 robots\n" {
+		t.Errorf("a retry for a mistyped reason: %s", out)
+	}
 	if n := strings.Count(p.must("", "logs", "news"), "\n"); n != 1001 {
 		t.Errorf("%d lines of logs", n)
 	}

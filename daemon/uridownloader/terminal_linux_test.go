@@ -31,6 +31,8 @@ func TestTerminalDoesNotObeyWhatOthersWrote(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"status":422,"title":%s,"error_code":"invalid_job","detail":%s,"known":[%s]}`, text, text, text)
 		case strings.HasSuffix(r.URL.Path, "/activity"):
 			_, _ = fmt.Fprintf(w, `{"time":"2026-11-26T00:00:00Z","dispatcher":%s,"workers":[{"name":%s}],"errors":[{"job":%s,"reason":%s,"attempts":1}],"jobs":[{"name":%s,"status":%s}]}`, text, text, text, text, text, text)
+		case strings.HasSuffix(r.URL.Path, "/retry"):
+			_, _ = fmt.Fprintf(w, `{"retried":0,"left":{%s:1},"status":%s}`, text, text)
 		case strings.HasSuffix(r.URL.Path, "/jobs/news"):
 			_, _ = fmt.Fprintf(w, `{"name":%s,"setting":{"delay":"1s"}}`, text)
 		case strings.HasSuffix(r.URL.Path, "/jobs"):
@@ -41,7 +43,7 @@ func TestTerminalDoesNotObeyWhatOthersWrote(t *testing.T) {
 	}))
 	t.Cleanup(master.Close)
 	for _, command := range []string{
-		"tasks news", "logs news", "data news", "tasks news --json", "logs news --json", "data body news 1", "job list", "job show news", "job show news --json", "tasks gone", "job show gone", "top --once", "top --once --json",
+		"tasks news", "logs news", "data news", "tasks news --json", "logs news --json", "data body news 1", "job list", "job retry news", "job show news", "job show news --json", "tasks gone", "job show gone", "top --once", "top --once --json",
 	} {
 		args := append(strings.Fields(command), "--server", master.URL)
 		out, shown := ptytest.Open(t)

@@ -37,8 +37,9 @@ func TestRetry(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ query, want string }{
-		{"?host=c", `"retried":0`}, {"?host=B&reason=status", `"retried":1`}, {"?reason=status", `"retried":0`},
-		{"?host=a&host=c&reason=status&reason=timeout", `"retried":2`}, {"", `"retried":2`},
+		{"?host=c", `"retried":0,"left":{"status":1,"timeout":4}`}, {"?reason=timeuot", `"retried":0,"left":{"status":1,"timeout":4}`},
+		{"?host=B&reason=status", `"retried":1,"left":{"timeout":4}`}, {"?reason=status", `"retried":0,"left":{"timeout":4}`},
+		{"?host=a&host=c&reason=status&reason=timeout", `"retried":2,"left":{"timeout":2}`}, {"", `"retried":2,"left":{}`},
 	} {
 		r.want(http.StatusOK, c.want, http.MethodPost, "/api/v1/jobs/b/retry"+c.query, "")
 	}

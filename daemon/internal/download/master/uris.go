@@ -146,6 +146,9 @@ func filterError(err error) error {
 // retryTogether is how many tasks one call of the store makes waiting.
 const retryTogether = 1000
 
+// maxReasons is how many reasons an answer counts one by one: the code of a job may make as many as it likes.
+const maxReasons = 100
+
 // retry makes failed tasks of a job waiting again: all, or those with one of some reasons, of one of some hosts.
 func (m *Master) retry(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
@@ -166,7 +169,7 @@ func (m *Master) retry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	retried := 0
+	retried, left := 0, map[string]int{}
 	var ids []string
 	send := func() error {
 		n, err := m.Store.Retry(r.Context(), j.ID, ids)
@@ -175,10 +178,13 @@ func (m *Master) retry(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	err = m.Store.ListTasks(r.Context(), download.Query{Job: j.ID, State: download.Failed}, func(t download.Task) error {
-		if reasons := query["reason"]; len(reasons) > 0 && !slices.Contains(reasons, download.ReasonWord(t.Reason)) {
-			return nil
-		}
-		if len(hosts) > 0 && !slices.Contains(hosts, download.HostOf(download.PageOf(t.URI))) {
+		reason, reasons := download.ReasonWord(t.Reason), query["reason"]
+		if len(reasons) > 0 && !slices.Contains(reasons, reason) ||
+			len(hosts) > 0 && !slices.Contains(hosts, download.HostOf(download.PageOf(t.URI))) {
+			if left[reason] == 0 && len(left) >= maxReasons {
+				reason = "other"
+			}
+			left[reason]++
 			return nil
 		}
 		if ids = append(ids, t.ID); len(ids) == retryTogether {
@@ -195,7 +201,8 @@ func (m *Master) retry(w http.ResponseWriter, r *http.Request) error {
 	m.Log.Info("failed tasks are tried again", "job", j.Name, "tasks", retried, "remote", r.RemoteAddr)
 	m.tell()
 	return answer(w, http.StatusOK, struct {
-		Retried int    `json:"retried"`
-		Status  string `json:"status"` // of the job: if it is off, none of its tasks are handed out
-	}{retried, jobOf(j, nil).Status})
+		Retried int            `json:"retried"`
+		Left    map[string]int `json:"left"`   // failed tasks that were not asked for, by reason: reasons are an open list, and a mistyped one is no error
+		Status  string         `json:"status"` // of the job: if it is off, none of its tasks are handed out
+	}{retried, left, jobOf(j, nil).Status})
 }

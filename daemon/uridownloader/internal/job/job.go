@@ -3,19 +3,23 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
@@ -250,13 +254,14 @@ func newRetry() *cobra.Command {
 		Short: "Try tasks of a job again that have failed",
 		Long: `Try tasks of a job again that have failed, as if they had never been tried: all of them, or those whose
 last attempt failed for one of some reasons, or that are of one of some hosts. A reason is the word with which it
-begins in the output of tasks, such as timeout. It needs a token with the scope submit.`,
+begins in the output of tasks, such as timeout. The failed tasks that are left are counted by their reason. It needs a token with the scope submit.`,
 		Example: "  uridownloader job retry news\n  uridownloader job retry news --reason connect --reason timeout --host www.example.com",
 		Args:    cobra.ExactArgs(1),
 	}, func(cmd *cobra.Command, m *calls.Master, args []string) error {
 		var answer struct {
-			Retried int    `json:"retried"`
-			Status  string `json:"status"`
+			Retried int            `json:"retried"`
+			Left    map[string]int `json:"left"`
+			Status  string         `json:"status"`
 		}
 		path := calls.JobPath(args[0]) + "/retry"
 		if query := (url.Values{"reason": reasons, "host": hosts}).Encode(); query != "" {
@@ -268,9 +273,18 @@ begins in the output of tasks, such as timeout. It needs a token with the scope 
 		if asJSON {
 			return command.WriteJSON(cmd.OutOrStdout(), answer)
 		}
+		var left []string
+		for _, reason := range slices.SortedFunc(maps.Keys(answer.Left), func(a, b string) int {
+			return cmp.Or(cmp.Compare(answer.Left[b], answer.Left[a]), strings.Compare(a, b))
+		}) {
+			left = append(left, human.Count(int64(answer.Left[reason]))+" "+reason)
+		}
 		note := ""
+		if len(left) > 0 {
+			note = "; other failed tasks, by reason: " + terminal.Text(strings.Join(left, ", "))
+		}
 		if answer.Status == "off" {
-			note = "; the job is off: `uridownloader job resume " + args[0] + "`"
+			note += "; the job is off: `uridownloader job resume " + args[0] + "`"
 		}
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s tasks wait again%s\n", human.Count(int64(answer.Retried)), note)
 		return err
