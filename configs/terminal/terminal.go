@@ -38,17 +38,21 @@ func Width(stream any) int {
 	return 80
 }
 
-// Stream is the stream that Protect was given, for another program that is to write there.
+// Stream is the stream that Protect was given, for another program that is to write there. It looks into writers
+// with a method Unwrap.
 func Stream(w io.Writer) io.Writer {
-	if s, ok := w.(*screen); ok {
-		return s.to
+	for {
+		around, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return w
+		}
+		w = around.Unwrap()
 	}
-	return w
 }
 
 func file(stream any) *os.File {
-	if s, ok := stream.(*screen); ok {
-		stream = s.to
+	if w, ok := stream.(io.Writer); ok {
+		stream = Stream(w)
 	}
 	f, _ := stream.(*os.File)
 	return f

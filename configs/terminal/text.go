@@ -68,6 +68,9 @@ type screen struct {
 	half []byte // of a character whose other bytes come with the next write
 }
 
+// Unwrap is for Stream.
+func (s *screen) Unwrap() io.Writer { return s.to }
+
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,9 +53,11 @@ type Line struct {
 	Exit func(error) int
 }
 
-// Run executes a command line and returns the exit code. Errors begin with the name of root.
+// Run executes a command line and returns the exit code. Errors begin with the name of root. A command
+// whose output could not be written has failed, whether it looks at the errors of its writes or not.
 func Run(ctx context.Context, root *cobra.Command, line Line) int {
-	line.Out, line.Err = terminal.Protect(line.Out), terminal.Protect(line.Err)
+	out := &output{to: terminal.Protect(line.Out)}
+	line.Out, line.Err = out, terminal.Protect(line.Err)
 	root.SetArgs(line.Args)
 	root.SetIn(line.In)
 	root.SetOut(line.Out)
@@ -64,6 +66,9 @@ func Run(ctx context.Context, root *cobra.Command, line Line) int {
 	started := false
 	markStart(root, &started)
 	cmd, err := root.ExecuteContextC(ctx)
+	if lost := out.lost(); lost != nil && (err == nil || !started) {
+		err, started = lost, true
+	}
 	var code ExitCode
 	switch {
 	case err == nil:

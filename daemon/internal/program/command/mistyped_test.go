@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/configs/terminal"
 )
 
 func program(t *testing.T, ctx context.Context, out io.Writer, args ...string) (code int, text, errText string) {
@@ -28,7 +30,11 @@ func program(t *testing.T, ctx context.Context, out io.Writer, args ...string) (
 		return Stopped(cmd.Context())
 	}}
 	watch.Flags().Duration("interval", 0, "")
-	Add(root, "all", job, watch)
+	careless := &cobra.Command{Use: "careless", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		fmt.Fprintln(cmd.OutOrStdout(), "does not look whether this is written")
+		return nil
+	}}
+	Add(root, "all", job, watch, careless)
 	var o, e bytes.Buffer
 	line := Line{Args: args, In: strings.NewReader(""), Out: &o, Err: &e, Hint: func(error) string { return "" }}
 	if out != nil {
@@ -103,6 +109,28 @@ func TestReaderLeft(t *testing.T) {
 	}
 	if code, _, _ := program(t, t.Context(), out, "job", "list"); code != exitNoReader {
 		t.Errorf("code %d, want %d", code, exitNoReader)
+	}
+}
+
+// fullDisk is an output for which there is no room.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestOutputLost: a command whose output is lost has failed, also if it does not look.
+func TestOutputLost(t *testing.T) {
+	for _, args := range []string{"job list", "careless", "job", "help", "help job", "completion", "completion bash", "--version", "--help", "job list --help"} {
+		if code, _, errText := program(t, t.Context(), fullDisk{}, strings.Fields(args)...); code != ExitFailure || errText != "prog: no space left on device\n" {
+			t.Errorf("%s: code %d, %q", args, code, errText)
+		}
+	}
+	if code, _, errText := program(t, t.Context(), fullDisk{}, "jbo"); code != ExitUsage || !strings.Contains(errText, "did you mean job?") {
+		t.Errorf("code %d, %q", code, errText)
+	}
+	for _, out := range []io.Writer{io.Discard, os.Stdout} {
+		if got := terminal.Stream(&output{to: terminal.Protect(out)}); got != out {
+			t.Errorf("the stream is %v", got)
+		}
 	}
 }
 
