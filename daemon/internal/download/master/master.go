@@ -88,7 +88,7 @@ func New(o Options) *Master {
 	}
 	registry.MustRegister(m.requests, m.uris)
 	for pattern, call := range m.calls() {
-		m.mux.HandleFunc(pattern, m.admit(call.scope, pattern, call.do))
+		m.mux.HandleFunc(pattern, m.admit(call.scope, pattern, call.taking))
 	}
 	m.jobsSeen.For, m.site = pageFresh, m.newSite()
 	for _, method := range []string{http.MethodGet, http.MethodPost} { // scopes are up to each page
@@ -101,33 +101,45 @@ func New(o Options) *Master {
 type call struct {
 	scope string // "": no token is needed
 	do    action
+	query []string // the parameters that it takes below /api/; others take any
+}
+
+// taking does it unless there are other parameters. Callers of other paths, such as browsers and probes, may add
+// what they like.
+func (c call) taking(w http.ResponseWriter, r *http.Request) error {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		if _, err := problemdetail.Query(r, c.query...); err != nil {
+			return err
+		}
+	}
+	return c.do(w, r)
 }
 
 // calls are all calls that are answered; openapi.yaml describes them.
 func (m *Master) calls() map[string]call {
 	return map[string]call{
-		"GET /{$}":                            {"", m.index},
-		"GET /livez":                          {"", m.live},
-		"GET /readyz":                         {"", m.ready},
-		"GET /metrics":                        {"", m.metrics},
-		"GET /openapi.yaml":                   {"", m.openAPI},
-		"POST /api/v1/check":                  {ScopeRead, m.checkJob},
-		"GET /api/v1/refusals":                {ScopeRead, m.refusals},
-		"GET /api/v1/activity":                {ScopeRead, m.activity},
-		"GET /api/v1/jobs":                    {ScopeRead, m.listJobs},
-		"POST /api/v1/jobs":                   {ScopeSubmit, m.addJob},
-		"GET /api/v1/jobs/{name}":             {ScopeRead, m.showJob},
-		"PUT /api/v1/jobs/{name}":             {ScopeSubmit, m.changeJob},
-		"DELETE /api/v1/jobs/{name}":          {ScopeAdmin, m.dropJob},
-		"POST /api/v1/jobs/{name}/pause":      {ScopeSubmit, m.pause},
-		"POST /api/v1/jobs/{name}/resume":     {ScopeSubmit, m.resume},
-		"POST /api/v1/jobs/{name}/generate":   {ScopeSubmit, m.generate},
-		"POST /api/v1/jobs/{name}/retry":      {ScopeSubmit, m.retry},
-		"POST /api/v1/jobs/{name}/uris":       {ScopeSubmit, m.addURIs},
-		"GET /api/v1/jobs/{name}/tasks":       {ScopeRead, m.tasks},
-		"GET /api/v1/jobs/{name}/logs":        {ScopeRead, m.logs},
-		"GET /api/v1/jobs/{name}/data":        {ScopeRead, m.data},
-		"GET /api/v1/jobs/{name}/data/{task}": {ScopeRead, m.body},
+		"GET /{$}":                            {"", m.index, nil},
+		"GET /livez":                          {"", m.live, nil},
+		"GET /readyz":                         {"", m.ready, nil},
+		"GET /metrics":                        {"", m.metrics, nil},
+		"GET /openapi.yaml":                   {"", m.openAPI, nil},
+		"POST /api/v1/check":                  {ScopeRead, m.checkJob, []string{"file"}},
+		"GET /api/v1/refusals":                {ScopeRead, m.refusals, []string{"limit"}},
+		"GET /api/v1/activity":                {ScopeRead, m.activity, []string{"since"}},
+		"GET /api/v1/jobs":                    {ScopeRead, m.listJobs, nil},
+		"POST /api/v1/jobs":                   {ScopeSubmit, m.addJob, []string{"file"}},
+		"GET /api/v1/jobs/{name}":             {ScopeRead, m.showJob, nil},
+		"PUT /api/v1/jobs/{name}":             {ScopeSubmit, m.changeJob, []string{"file"}},
+		"DELETE /api/v1/jobs/{name}":          {ScopeAdmin, m.dropJob, []string{"confirm"}},
+		"POST /api/v1/jobs/{name}/pause":      {ScopeSubmit, m.pause, nil},
+		"POST /api/v1/jobs/{name}/resume":     {ScopeSubmit, m.resume, nil},
+		"POST /api/v1/jobs/{name}/generate":   {ScopeSubmit, m.generate, nil},
+		"POST /api/v1/jobs/{name}/retry":      {ScopeSubmit, m.retry, []string{"reason", "host"}},
+		"POST /api/v1/jobs/{name}/uris":       {ScopeSubmit, m.addURIs, []string{"skip_invalid"}},
+		"GET /api/v1/jobs/{name}/tasks":       {ScopeRead, m.tasks, []string{"state", "task", "limit"}},
+		"GET /api/v1/jobs/{name}/logs":        {ScopeRead, m.logs, []string{"task", "limit"}},
+		"GET /api/v1/jobs/{name}/data":        {ScopeRead, m.data, []string{"task", "limit"}},
+		"GET /api/v1/jobs/{name}/data/{task}": {ScopeRead, m.body, nil},
 	}
 }
 

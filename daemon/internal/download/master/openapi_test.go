@@ -111,3 +111,45 @@ func TestOpenAPIKnowsTheCalls(t *testing.T) {
 	}
 	r.want(200, "openapi: 3.0.3", "GET", "/openapi.yaml", "")
 }
+
+// Calls of the API take the parameters that openapi.yaml has and refuse any other, which may be mistyped.
+func TestOpenAPIKnowsTheParameters(t *testing.T) {
+	t.Parallel()
+	d, err := openAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	for path, item := range d.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if !strings.HasPrefix(path, "/api/") {
+				continue
+			}
+			known := []string{}
+			for _, p := range op.Parameters {
+				if p.Value.In == "query" {
+					known = append(known, p.Value.Name)
+				}
+			}
+			_, text := r.do(method, strings.NewReplacer("{name}", "a", "{task}", "1").Replace(path)+"?zzz=1", "")
+			p := struct {
+				ErrorCode string `json:"error_code"`
+				Known     []string
+			}{Known: []string{}}
+			if err := json.Unmarshal([]byte(text), &p); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(known)
+			slices.Sort(p.Known)
+			if p.ErrorCode != "unknown_parameter" || !slices.Equal(p.Known, known) {
+				t.Errorf("%s %s: %s; in openapi.yaml: %q", method, path, text, known)
+			}
+		}
+	}
+	r.want(http.StatusBadRequest, `"stat\"; did you mean state?"`, "GET", "/api/v1/jobs/a/tasks?stat=failed", "")
+	r.want(http.StatusBadRequest, "invalid_parameter", "GET", "/api/v1/jobs/a/tasks?state=%zz", "")
+	// Probes and browsers may add what they like, and clients what keeps caches away.
+	for _, path := range []string{"/livez?x", "/readyz?x", "/metrics?x", "/openapi.yaml?x", "/?x", "/api/v1/jobs?_=1764381600"} {
+		r.want(http.StatusOK, "", "GET", path, "")
+	}
+}

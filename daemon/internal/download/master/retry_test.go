@@ -47,7 +47,7 @@ func TestRetry(t *testing.T) {
 	if err != nil || counts[download.Waiting] != 5 {
 		t.Errorf("%v, %v, want 5 that wait", counts, err)
 	}
-	r.want(http.StatusBadRequest, "want reason or host", http.MethodPost, "/api/v1/jobs/b/retry?reasons=x", "")
+	r.want(http.StatusBadRequest, "unknown_parameter", http.MethodPost, "/api/v1/jobs/b/retry?reasons=x", "")
 	r.want(http.StatusBadRequest, "want a name", http.MethodPost, "/api/v1/jobs/b/retry?host=", "")
 	r.want(http.StatusNotFound, "", http.MethodPost, "/api/v1/jobs/c/retry", "")
 }

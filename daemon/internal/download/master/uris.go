@@ -152,11 +152,6 @@ const maxReasons = 100
 // retry makes failed tasks of a job waiting again: all, or those with one of some reasons, of one of some hosts.
 func (m *Master) retry(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	for name := range query {
-		if name != "reason" && name != "host" {
-			return &problemdetail.Error{Code: problemdetail.InvalidParameter, Detail: strconv.Quote(name) + ": want reason or host"}
-		}
-	}
 	var hosts []string
 	for _, text := range query["host"] {
 		host := download.HostOf("http://" + text + "/")

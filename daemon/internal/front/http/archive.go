@@ -3,9 +3,6 @@ package http
 import (
 	"context"
 	"io"
-	"net/url"
-	"slices"
-	"strconv"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
@@ -35,7 +32,7 @@ func (c *call) writeback() error {
 }
 
 func (c *call) restore() error {
-	if err := c.mayCopy("version"); err != nil {
+	if err := c.mayCopy(); err != nil {
 		return err
 	}
 	done, err := c.s.backup.Restore(c.r.Context(), c.name, c.r.URL.Query().Get("version"), nil)
@@ -46,10 +43,9 @@ func (c *call) restore() error {
 	return c.sendJSON(describeCopy(done))
 }
 
-// mayCopy checks the query, reads any unexpected body, and checks that there is an
-// archive.
-func (c *call) mayCopy(known ...string) error {
-	if err := c.queryOnly(known...); err != nil {
+// mayCopy reads any unexpected body, and checks that there is an archive.
+func (c *call) mayCopy() error {
+	if err := c.readAway(); err != nil {
 		return err
 	}
 	if c.s.backup == nil {
@@ -65,18 +61,9 @@ func (c *call) mayCopy(known ...string) error {
 	return nil
 }
 
-// queryOnly checks the query of a call that needs no body, and reads any unexpected body:
-// net/http notices that a client has left only after the end of the body.
-func (c *call) queryOnly(known ...string) error {
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return &problem.Error{Code: problem.InvalidParameter, Detail: err.Error()}
-	}
-	for name := range query {
-		if !slices.Contains(known, name) {
-			return &problem.Error{Code: problem.UnknownParameter, Detail: strconv.Quote(name), Known: known}
-		}
-	}
+// readAway reads any body of a call that needs none: net/http notices that a client has left only
+// after the end of the body.
+func (c *call) readAway() error {
 	if err := c.body.open(true, specBytes); err != nil {
 		return err
 	}

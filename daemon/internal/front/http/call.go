@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/caller"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/gather"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // Statuses that no client sees: they show in logs and metrics how a call ended.
@@ -108,7 +110,20 @@ func (c *call) serve() error {
 	}
 	c.holder.Token = c.who
 	c.acted = act.audit
+	if err := c.takes(act.query); err != nil {
+		return err
+	}
 	return act.do(c)
+}
+
+// takes refuses a call of the API with other parameters than those that are known. Callers of other paths, such as
+// browsers and probes, may add what they like, and so may those of the old path, who always could.
+func (c *call) takes(known []string) error {
+	if c.r.URL.RawQuery == "" || !strings.HasPrefix(c.route.path, pathAPI) {
+		return nil
+	}
+	_, err := problemdetail.Query(c.r, known...)
+	return err
 }
 
 // authenticateHeader admits the call by its Authorization header; present is false if

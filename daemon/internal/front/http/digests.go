@@ -46,7 +46,7 @@ func appendDigestsHead(dst []byte, f *engine.Filter) ([]byte, error) {
 
 // exportDigests answers one part of the digests of a filter.
 func (c *call) exportDigests() error {
-	if err := c.queryOnly("part"); err != nil {
+	if err := c.readAway(); err != nil {
 		return err
 	}
 	part, err := strconv.Atoi(c.r.URL.Query().Get("part"))
@@ -196,7 +196,7 @@ func parseDigests(digests []engine.Digest, lines []byte, width int, now time.Tim
 
 // mergeFilter makes the items of another filter seen in this one.
 func (c *call) mergeFilter() error {
-	if err := c.queryOnly("from"); err != nil {
+	if err := c.readAway(); err != nil {
 		return err
 	}
 	from := c.r.URL.Query().Get("from")

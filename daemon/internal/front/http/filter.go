@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 // judgement is one of the operations on a batch.
@@ -49,9 +50,13 @@ func (c *call) batch(j judgement) error {
 		return wantJSON(c.r)
 	case m == mediaText || m == mediaNDJSON:
 		return c.stream(j, m)
-	default:
-		return c.list(j, m)
 	}
+	if err := c.takes(nil); err != nil {
+		p := problemdetail.Of(err)
+		p.Detail += ": in JSON it is a member; for one item a line send Content-Type: text/plain"
+		return p
+	}
+	return c.list(j, m)
 }
 
 // list judges a JSON body.

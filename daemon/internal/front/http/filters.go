@@ -123,7 +123,7 @@ func (c *call) confirmed(name, lost string) error {
 
 // clearFilter forgets the items of a filter, but keeps the filter. Concurrent calls are not refused.
 func (c *call) clearFilter() error {
-	if err := c.queryOnly("confirm"); err != nil {
+	if err := c.readAway(); err != nil {
 		return err
 	}
 	f, err := c.s.engine.Find(c.r.Context(), c.name)

@@ -109,6 +109,38 @@ func TestOpenAPIKnowsTheRoutes(t *testing.T) {
 	}
 }
 
+// Calls of the API take the parameters that openapi.yaml has and refuse any other, which may be mistyped.
+func TestOpenAPIKnowsTheParameters(t *testing.T) {
+	r := apitest.New(t)
+	for path, item := range r.Doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if !strings.HasPrefix(path, "/api/") {
+				continue
+			}
+			var want []string
+			for _, p := range op.Parameters {
+				if p.Value.In == "query" {
+					want = append(want, p.Value.Name)
+				}
+			}
+			slices.Sort(want)
+			p := r.Do(method, strings.Replace(path, "{name}", "uri", 1)+"?zzz=1", "a\n", "Content-Type", apitest.TextType).Problem(t)
+			if p.ErrorCode != "unknown_parameter" || !slices.Equal(p.Known, want) {
+				t.Errorf("%s %s: %s, known: %q, in openapi.yaml: %q", method, path, p.ErrorCode, p.Known, want)
+			}
+		}
+	}
+	// Probes, browsers and callers of the first service may add what they like, and clients what keeps caches away.
+	for _, path := range []string{"/livez?x", "/readyz?x&verbose", "/metrics?x", "/openapi.yaml?x", "/?x", "/api/v1/filters?_=1764381600"} {
+		if a := r.Do("GET", path, ""); a.Status != 200 {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	if a := r.Post("/cr-clawr/uri_filter/api/uri_filter?x", `{"filter_typeid":1,"uri_list":["a"]}`); a.Status != 200 {
+		t.Errorf("the old path: %d %s", a.Status, a.Body)
+	}
+}
+
 // The examples of requests do what they promise.
 func TestOpenAPIExamplesWork(t *testing.T) {
 	r := apitest.New(t)

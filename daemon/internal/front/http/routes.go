@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	pathAPI       = "/api/"
 	pathFilter    = "/api/v1/filter"
 	pathOldFilter = "/cr-clawr/uri_filter/api/uri_filter" // callers of the first service know it
 	pathCheck     = "/api/v1/check"
@@ -52,7 +53,8 @@ type action struct {
 	// tokenInBody: without an Authorization header, do itself checks the token, once the
 	// body is read.
 	tokenInBody bool
-	audit       string // its name in the audit line; "": it has no line
+	audit       string   // its name in the audit line; "": it has no line
+	query       []string // the parameters that it takes, if its path is below pathAPI; other paths take any
 	do          func(*call) error
 }
 
@@ -78,14 +80,14 @@ type route struct {
 
 // newRoutes is the table of all paths.
 func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
-	filter := action{scope: scopeFilter, tokenInBody: true, do: (*call).filter}
+	filter := action{scope: scopeFilter, tokenInBody: true, query: streamParameters(), do: (*call).filter}
 	scrape := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	routes := map[string]*route{}
 	for path, actions := range map[string]map[string]action{
 		pathFilter:          {http.MethodPost: filter},
 		pathOldFilter:       {http.MethodPost: filter},
 		pathOldFilter + "/": {http.MethodPost: filter},
-		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).check}},
+		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, query: streamParameters(), do: (*call).check}},
 		pathForget:          {http.MethodPost: {scope: scopeForget, tokenInBody: true, do: (*call).forget}},
 		pathNear:            {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).near}}, // if it remembers: see near
 		pathReserve:         {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).reserve}},
@@ -95,16 +97,16 @@ func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
 		pathOne: {
 			http.MethodGet:    {scope: scopeRead, do: (*call).getFilter},
 			http.MethodPut:    {scope: scopeAdmin, audit: auditCreate, do: (*call).putFilter},
-			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, do: (*call).dropFilter},
+			http.MethodDelete: {scope: scopeAdmin, audit: auditDrop, query: []string{"confirm"}, do: (*call).dropFilter},
 		},
-		pathClear: {http.MethodPost: {scope: scopeAdmin, audit: auditClear, do: (*call).clearFilter}},
-		pathMerge: {http.MethodPost: {scope: scopeAdmin, audit: auditMerge, do: (*call).mergeFilter}},
+		pathClear: {http.MethodPost: {scope: scopeAdmin, audit: auditClear, query: []string{"confirm"}, do: (*call).clearFilter}},
+		pathMerge: {http.MethodPost: {scope: scopeAdmin, audit: auditMerge, query: []string{"from"}, do: (*call).mergeFilter}},
 		pathDigests: {
-			http.MethodGet:  {scope: scopeAdmin, audit: auditExport, do: (*call).exportDigests},
+			http.MethodGet:  {scope: scopeAdmin, audit: auditExport, query: []string{"part"}, do: (*call).exportDigests},
 			http.MethodPost: {scope: scopeAdmin, audit: auditImport, do: (*call).importDigests},
 		},
 		pathWriteback:   {http.MethodPost: {scope: scopeAdmin, audit: auditWriteback, do: (*call).writeback}},
-		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, do: (*call).restore}},
+		pathRestore:     {http.MethodPost: {scope: scopeAdmin, audit: auditRestore, query: []string{"version"}, do: (*call).restore}},
 		"/livez":        {http.MethodGet: {do: (*call).live}},
 		"/readyz":       {http.MethodGet: {do: (*call).readiness}},
 		"/metrics":      {http.MethodGet: {scope: s.statusScope, do: func(c *call) error { return c.handOver(scrape) }}},

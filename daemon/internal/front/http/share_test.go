@@ -17,15 +17,16 @@ func TestOneTokenLeavesRoomForOthers(t *testing.T) {
 	const streams, lists, calls = 40, 400, 60
 	refused := regexp.MustCompile(`urifilter_errors_total{[^}]*"overloaded"[^}]*} ([0-9]+)`)
 	for _, test := range []struct {
-		name, text  string
+		name, query string
+		text        string
 		n           int
 		connections int
 		refused     int // at least
 	}{
-		{"streams", "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n", streams, 0, 36},
-		{"streams in gzip", "Content-Type: text/plain\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", streams, 0, 36},
-		{"lists", "Content-Length: 200000\r\n\r\n{", lists, 0, 300},
-		{"more calls than half of the connections", "Content-Length: 100\r\n\r\n{", calls, 100, 10},
+		{"streams", "?filter=1", "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n", streams, 0, 36},
+		{"streams in gzip", "?filter=1", "Content-Type: text/plain\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", streams, 0, 36},
+		{"lists", "", "Content-Length: 200000\r\n\r\n{", lists, 0, 300},
+		{"more calls than half of the connections", "", "Content-Length: 100\r\n\r\n{", calls, 100, 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := apitest.New(t, apitest.WithTokens, func(o *api.Options) {
@@ -36,7 +37,7 @@ func TestOneTokenLeavesRoomForOthers(t *testing.T) {
 			})
 			for range test.n {
 				conn := r.Dial()
-				_, err := io.WriteString(conn, "POST /api/v1/check?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-read\r\n"+test.text)
+				_, err := io.WriteString(conn, "POST /api/v1/check"+test.query+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret-read\r\n"+test.text)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/spool"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
 )
 
 const (
@@ -66,17 +65,15 @@ func (c *call) stream(j judgement, m media) error {
 	return st.run()
 }
 
+func streamParameters() []string { return []string{"expire", "filter", "filter_typeid", "invalid"} }
+
 // streamQuery reads the query, which has the parameters that are members in JSON.
 func (c *call) streamQuery(j judgement) (skips bool, err error) {
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	query, err := problemdetail.Query(c.r, streamParameters()...)
 	if err != nil {
-		return false, &problem.Error{Code: problem.InvalidParameter, Detail: err.Error()}
+		return false, err
 	}
-	known := []string{"expire", "filter", "filter_typeid", "invalid"}
 	for name, values := range query {
-		if !slices.Contains(known, name) {
-			return false, &problem.Error{Code: problem.UnknownParameter, Detail: strconv.Quote(name), Known: known}
-		}
 		if len(values) > 1 {
 			return false, &problem.Error{Code: problem.InvalidParameter, Detail: name + " is given twice"}
 		}

@@ -7,7 +7,7 @@ const (
 	MalformedGzip       = "malformed_gzip"
 	IncompleteBody      = problemdetail.IncompleteBody
 	MissingParameter    = "missing_parameter"
-	UnknownParameter    = "unknown_parameter"
+	UnknownParameter    = problemdetail.UnknownParameter
 	InvalidParameter    = problemdetail.InvalidParameter
 	ConfirmRequired     = "confirm_required"
 	Unauthorized        = problemdetail.Unauthorized

@@ -48,7 +48,7 @@ func Table() []Entry {
 		{MalformedGzip, http.StatusBadRequest, "ERR", exit, "The body is not well-formed gzip."},
 		common(IncompleteBody, "ERR"),
 		{MissingParameter, http.StatusBadRequest, "ERR", exit, "A query parameter is required."},
-		{UnknownParameter, http.StatusBadRequest, "ERR", exit, "A query parameter is unknown."},
+		common(UnknownParameter, "ERR"),
 		common(InvalidParameter, "ERR"),
 		{ConfirmRequired, http.StatusBadRequest, "ERR", exit, "A call that forgets all items of a filter must be confirmed by its name."},
 		common(Unauthorized, "NOAUTH"),

@@ -6,12 +6,19 @@ package problemdetail
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/cr-clawer/urifilter/configs/strict"
 )
 
 // The codes that all our programs may answer.
 const (
 	InvalidParameter = "invalid_parameter"
+	UnknownParameter = "unknown_parameter"
 	IncompleteBody   = "incomplete_body"
 	Unauthorized     = "unauthorized"
 	Forbidden        = "forbidden"
@@ -40,6 +47,7 @@ type Meaning struct {
 func Common(self string) map[string]Meaning {
 	return map[string]Meaning{
 		InvalidParameter: {http.StatusBadRequest, "A query parameter's value is not valid."},
+		UnknownParameter: {http.StatusBadRequest, "A query parameter is unknown."},
 		IncompleteBody:   {http.StatusBadRequest, "The body broke off before its end."},
 		Unauthorized:     {http.StatusUnauthorized, "A valid token is required."},
 		Forbidden:        {http.StatusForbidden, "The token lacks a scope."},
@@ -85,6 +93,32 @@ func Of(err error) *Error {
 		return own
 	}
 	return &Error{Code: Internal, Cause: err}
+}
+
+// cacheBuster is a parameter that some clients send with other values each time, so that nothing between them and
+// the program answers from a cache.
+const cacheBuster = "_"
+
+// Query returns the parameters of a call, which takes those that are known. As unknown members of a body, others are
+// refused: a mistyped name must not change what is answered.
+func Query(r *http.Request, known ...string) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &Error{Code: InvalidParameter, Detail: err.Error()}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if slices.Contains(known, name) || name == cacheBuster {
+			continue
+		}
+		detail := strconv.Quote(name)
+		if near := strict.Nearest(name, known); near != "" {
+			detail += "; did you mean " + near + "?"
+		} else if len(known) == 0 {
+			detail += ": such a call takes none"
+		}
+		return nil, &Error{Code: UnknownParameter, Detail: detail, Known: known}
+	}
+	return query, nil
 }
 
 // Detail is the body of an answer, application/problem+json.

@@ -92,9 +92,9 @@ func TestConnectionLivesOnAfterBodyTimeout(t *testing.T) {
 		conn := r.DialAny()
 		in := bufio.NewReader(conn)
 		for i := range 2 {
-			for _, kind := range []string{"application/json", "text/plain"} {
+			for kind, query := range map[string]string{"application/json": "", "text/plain": "?filter=1"} {
 				body := fmt.Sprintf(`{"filter_typeid":1,"uri_list":[%d]}`, i)
-				fmt.Fprintf(conn, "POST /api/v1/filter?filter_typeid=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
+				fmt.Fprintf(conn, "POST /api/v1/filter%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", query, kind, len(body), body)
 				resp, err := http.ReadResponse(in, nil)
 				if err != nil {
 					t.Fatalf("request %d, %s: %v", i, kind, err)
