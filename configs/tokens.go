@@ -114,7 +114,7 @@ func parseTokens(path string, data []byte, scopes []string) (Tokens, error) {
 		if err != nil {
 			f.Add(key, "%w", err)
 		} else if slices.Contains(public, digest) {
-			f.Add(key, "secret is the public one of tokens.example.yaml: want one of your own, as `urifilter token new` makes it")
+			f.Add(key, "secret is the public one of tokens.example.yaml: want one of your own, as the command `token new` makes it")
 		}
 		for j, other := range tokens[:i] {
 			if e.Name != "" && other.Name == e.Name {

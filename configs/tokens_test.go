@@ -72,7 +72,7 @@ func TestTokensExampleIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("taken as it is")
 	}
-	for _, want := range []string{"token 1 (crawler): secret is the public one of tokens.example.yaml: want one of your own, as `urifilter token new` makes it", "token 2 (operator): secret is the public"} {
+	for _, want := range []string{"token 1 (crawler): secret is the public one of tokens.example.yaml: want one of your own, as the command `token new` makes it", "token 2 (operator): secret is the public"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}

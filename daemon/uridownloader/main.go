@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/script/child"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/calls"
@@ -89,7 +91,8 @@ number of the signal); "service" has two more.`,
 	command.Add(root, groupJobs, job.NewCommand(), records.NewTasks(), records.NewLogs(), records.NewData(), newTopCommand())
 	command.Add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
 	command.Add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
-		newVerifyCommand(), newConfigCommand(), newServiceCommand())
+		newVerifyCommand(), newConfigCommand(),
+		command.NewToken(command.Tokens{Program: program, Scopes: settings.Scopes(), Usual: []string{master.ScopeSubmit}, Other: "urifilter"}), newServiceCommand())
 	command.Add(root, groupOther, command.NewVersion(program),
 		command.NewMan(program, "  uridownloader man --dir ~/.local/share/man/man1\n  man uridownloader-job"))
 	return root

@@ -47,6 +47,9 @@ func TestTokenNewMakesAnEntry(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &entry); code != 0 || err != nil || errOut != "" || entry.Name != "crawler" || len(entry.Token) != 48 || !strings.HasPrefix(entry.Digest, "sha256:") {
 		t.Errorf("json: got %d, %v, %q, %q", code, err, out, errOut)
 	}
+	if code, _, errOut := cli(t, nil, "", "token", "new", "--scopes", "read,submit"); code != 2 || !strings.Contains(errOut, `"submit": want read or filter or forget or admin`+"\nhint: `uridownloader token new`") {
+		t.Errorf("a scope of the downloader: %d, %q", code, errOut)
+	}
 	for _, args := range [][]string{{"--scopes", "root"}, {"--scopes", ""}, {"--name", ""}, {"--name", "a\nb"}} {
 		if code, out, errOut := cli(t, nil, "", append([]string{"token", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errOut, args[0]+": ") {
 			t.Errorf("%q: got %d, %q, %q", args, code, out, errOut)

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cr-clawer/urifilter/configs"
+	settings "github.com/cr-clawer/urifilter/configs/downloader"
+)
+
+// The output of the command can be appended to a tokens file unchanged, and the master then knows the token.
+func TestTokenNewMakesAnEntry(t *testing.T) {
+	for want, args := range map[string]string{"submit": "", "read": "--scopes read", "admin": "--scopes admin"} {
+		var out, errOut strings.Builder
+		code := run(t.Context(), append([]string{"token", "new"}, strings.Fields(args)...), strings.NewReader(""), &out, &errOut)
+		lines := strings.Split(strings.TrimSpace(errOut.String()), "\n")
+		if code != 0 || len(lines) != 2 {
+			t.Fatalf("%q: %d, %q, %q", args, code, &out, &errOut)
+		}
+		tokens, _, err := configs.LoadTokensOf(write(t, t.TempDir(), "tokens.yaml", out.String()), settings.Scopes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := tokens.Match(lines[1]); !ok || !slices.Equal(got.Scopes, []string{want}) {
+			t.Errorf("%q: %+v, %v", args, got, ok)
+		}
+	}
+	var out, errOut strings.Builder
+	if code := run(t.Context(), []string{"token", "new", "--scopes", "filter"}, strings.NewReader(""), &out, &errOut); code != 2 || !strings.Contains(errOut.String(), "hint: `urifilter token new`") {
+		t.Errorf("a scope of the filter: %d, %q", code, &errOut)
+	}
+}
