@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,18 +285,38 @@ func TestSystemPageInABrowser(t *testing.T) {
 		}
 	}
 
-	// When the daemon is away, the page says that its figures are old.
-	r := apitest.New(t)
+	// When the session has ended, or the daemon is away, the page says that its figures are old, and which it is.
+	var takenBack atomic.Bool
+	r := apitest.New(t, apitest.WithTokens, func(o *api.Options) {
+		known := o.Authenticate
+		o.Authenticate = func(secret string) (string, []string, bool) {
+			name, scopes, ok := known(secret)
+			return name, scopes, ok && !takenBack.Load()
+		}
+	})
 	tab := browser.Tab(pagetest.Look{Width: 1000})
-	tab.Open(r.HTTP.URL + "/")
-	r.HTTP.Close()
-	tab.Eval(`new Promise(done => {
-		const away = document.querySelector("#away"), look = () => away.hidden || done();
-		new MutationObserver(look).observe(away, {attributes: true});
-		look();
-	})`, nil)
-	var hidden bool
-	if tab.Eval(`document.querySelector("#away").hidden`, &hidden); hidden {
-		t.Error("the page does not say that the daemon is away")
+	says := func(want string) {
+		t.Helper()
+		var says string
+		tab.Eval(`new Promise(done => {
+			const notes = document.querySelectorAll("main > .note[id]"), shown = () => [...notes].filter(n => !n.hidden).map(n => n.innerText).join();
+			const look = () => shown() && done(shown());
+			for (const n of notes) new MutationObserver(look).observe(n, {attributes: true});
+			look();
+		})`, &says)
+		if says != want {
+			t.Errorf("the page says %q, want %q", says, want)
+		}
 	}
+	tab.Open(r.HTTP.URL + "/")
+	tab.Eval(`document.querySelector("#token").value = "secret-read"`, nil)
+	tab.Loading(func() { tab.Eval(`document.querySelector("main form").requestSubmit()`, nil) })
+	takenBack.Store(true)
+	says("The session has ended: the figures below are old. Log in")
+	tab.Loading(func() { tab.Eval(`document.querySelector("#ended a").click()`, nil) })
+	takenBack.Store(false)
+	tab.Eval(`document.querySelector("#token").value = "secret-read"`, nil)
+	tab.Loading(func() { tab.Eval(`document.querySelector("main form").requestSubmit()`, nil) })
+	r.HTTP.Close()
+	says("No answer: the figures below are old.")
 }

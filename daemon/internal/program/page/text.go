@@ -105,6 +105,7 @@ var texts = Texts{
 	"updated":        {"As of %s", "截至 %s"},
 	"reload":         {"Load again", "重新加载"},
 	"away":           {"No answer: the figures below are old.", "没有响应：下面的数据已过时。"},
+	"ended":          {"The session has ended: the figures below are old.", "会话已结束：下面的数据已过时。"},
 	"copy":           {"Copy", "复制"},
 	"copied":         {"Copied", "已复制"},
 	"cancel":         {"Cancel", "取消"},

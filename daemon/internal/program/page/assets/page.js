@@ -2,12 +2,15 @@
 "use strict";
 (() => {
   const every = 5000;
-  const away = document.getElementById("away");
   const live = () => document.querySelectorAll("[data-live]");
   const busy = () => document.hidden || String(getSelection()) !== "";
 
-  async function refresh() {
+  const notes = document.querySelectorAll("#away, #ended");
+  const note = (id) => notes.forEach((n) => { n.hidden = n.id !== id; });
+
+  async function refresh() { // and return which note is due, if any
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(4 * every) });
+    if (answer.status === 401 && notes.length > 1) return "ended";
     if (!answer.ok) throw new Error(answer.status);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const old of live()) {
@@ -21,12 +24,9 @@
 
   async function loop() {
     try {
-      if (!busy()) {
-        await refresh();
-        away.hidden = true;
-      }
+      if (!busy()) note(await refresh());
     } catch {
-      away.hidden = false;
+      note("away");
     }
     setTimeout(loop, every);
   }
