@@ -226,6 +226,16 @@ func Command(cmd *cobra.Command, do func(cmd *cobra.Command, m *Master, args []s
 	return cmd
 }
 
+// Patient gives a command, whose call the master answers once all is done, an hour: millions of tasks take minutes.
+func Patient(cmd *cobra.Command) *cobra.Command {
+	flag := cmd.Flags().Lookup("timeout")
+	flag.DefValue = time.Hour.String()
+	if err := flag.Value.Set(flag.DefValue); err != nil {
+		panic(err) // it is a duration
+	}
+	return cmd
+}
+
 // JobPath is the path of a job in the API of masters.
 func JobPath(name string) string { return "/api/v1/jobs/" + url.PathEscape(name) }
 

@@ -215,7 +215,7 @@ func newDrop() *cobra.Command {
 		return err
 	})
 	cmd.Flags().StringVar(&confirm, "confirm", "", "repeat the `name` of the job to confirm")
-	return cmd
+	return calls.Patient(cmd)
 }
 
 func newGenerate() *cobra.Command {
@@ -292,5 +292,5 @@ begins in the output of tasks, such as timeout. The failed tasks that are left a
 	cmd.Flags().StringArrayVar(&reasons, "reason", nil, "only those that failed for this `reason`; may be given several times")
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "only those of this `host`; may be given several times")
 	command.JSONFlag(cmd, &asJSON)
-	return cmd
+	return calls.Patient(cmd)
 }

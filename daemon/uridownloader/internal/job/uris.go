@@ -76,7 +76,7 @@ func sendURIs(cmd *cobra.Command, m *calls.Master, name string, uris io.Reader, 
 // skipInvalid is the flag of commands that send lists of URIs.
 func skipInvalid(cmd *cobra.Command, skip *bool) *cobra.Command {
 	cmd.Flags().BoolVar(skip, "skip-invalid", false, "leave out lines that are no URIs, and count them, instead of failing")
-	return cmd
+	return calls.Patient(cmd) // millions of bytes may lie between it and the master when the list ends
 }
 
 // listIn is how long a server may take to begin sending a list of URIs.
