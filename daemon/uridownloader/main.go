@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/browser/chromium"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
@@ -92,7 +93,7 @@ number of the signal); "service" has two more.`,
 	command.Add(root, groupCrawl, crawl.NewCommand(), graph.NewCommand(), form.NewCommand())
 	command.Add(root, groupRun, newServeCommand(), newMasterCommand(), newDispatchCommand(), newWorkerCommand(),
 		newVerifyCommand(), newConfigCommand(),
-		command.NewToken(command.Tokens{Program: program, Scopes: settings.Scopes(), Usual: []string{master.ScopeSubmit}, Other: "urifilter"}), newServiceCommand())
+		command.NewToken(command.Tokens{Program: program, Scopes: settings.Scopes(), Usual: []string{master.ScopeSubmit}, Other: "urifilter", OtherScopes: configs.Scopes()}), newServiceCommand())
 	command.Add(root, groupOther, command.NewVersion(program),
 		command.NewMan(program, "  uridownloader man --dir ~/.local/share/man/man1\n  man uridownloader-job"))
 	return root

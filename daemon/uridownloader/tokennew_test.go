@@ -26,8 +26,10 @@ func TestTokenNewMakesAnEntry(t *testing.T) {
 			t.Errorf("%q: %+v, %v", args, got, ok)
 		}
 	}
-	var out, errOut strings.Builder
-	if code := run(t.Context(), []string{"token", "new", "--scopes", "filter"}, strings.NewReader(""), &out, &errOut); code != 2 || !strings.Contains(errOut.String(), "hint: `urifilter token new`") {
-		t.Errorf("a scope of the filter: %d, %q", code, &errOut)
+	for scope, hint := range map[string]string{"filter": "`urifilter token new`", "sumbit": "`uridownloader token new --help`"} {
+		var out, errOut strings.Builder
+		if code := run(t.Context(), []string{"token", "new", "--scopes", scope}, strings.NewReader(""), &out, &errOut); code != 2 || !strings.Contains(errOut.String(), "hint: "+hint) {
+			t.Errorf("%s: %d, %q", scope, code, &errOut)
+		}
 	}
 }

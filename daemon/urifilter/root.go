@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/bench"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/bitmap"
@@ -53,7 +54,7 @@ number of the signal); "service" has two more.`,
 	)
 	command.Add(root, groupFilter, filter.New(), filter.NewCheck(), filter.NewForget(), filter.NewReserve(), filter.NewCommit(), filter.NewRelease(), filter.NewImport(), filter.NewExport(), near.New(), filters.New(), newPingCommand(), newStatsCommand())
 	command.Add(root, groupDaemon, newServeCommand(), newVerifyCommand(), bitmap.New(), mysql.New(), newConfigCommand(),
-		command.NewToken(command.Tokens{Program: "urifilter", Scopes: configs.Scopes(), Usual: []string{"read", "filter"}, Other: "uridownloader"}), newServiceCommand())
+		command.NewToken(command.Tokens{Program: "urifilter", Scopes: configs.Scopes(), Usual: []string{"read", "filter"}, Other: "uridownloader", OtherScopes: downloader.Scopes()}), newServiceCommand())
 	command.Add(root, groupOther, size.New(), bench.New(), command.NewVersion("urifilter"),
 		command.NewMan("urifilter", "  urifilter man --dir ~/.local/share/man/man1\n  man urifilter-filter"))
 	return root

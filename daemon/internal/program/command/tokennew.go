@@ -17,6 +17,7 @@ type Tokens struct {
 	Program       string
 	Scopes, Usual []string // all scopes, and those of most callers
 	Other         string   // a program whose tokens have other scopes
+	OtherScopes   []string // those
 }
 
 // NewToken makes the command token, which makes tokens.
@@ -85,10 +86,14 @@ func (t Tokens) check(name string, scopes []string) error {
 		return fmt.Errorf("--scopes: want some of %s", strings.Join(t.Scopes, ", "))
 	}
 	for _, scope := range scopes {
-		if !slices.Contains(t.Scopes, scope) {
-			return fmt.Errorf("--scopes: %q: want %s%s`%s token new` makes tokens for %s, whose scopes and file are its own",
-				scope, strings.Join(t.Scopes, " or "), HintMark, t.Other, t.Other)
+		if slices.Contains(t.Scopes, scope) {
+			continue
 		}
+		hint := ""
+		if slices.Contains(t.OtherScopes, scope) {
+			hint = fmt.Sprintf("%s`%s token new` makes tokens for %s, whose scopes and file are its own", HintMark, t.Other, t.Other)
+		}
+		return fmt.Errorf("--scopes: %q: want %s%s", scope, strings.Join(t.Scopes, " or "), hint)
 	}
 	return nil
 }
