@@ -136,6 +136,9 @@ func TestOpenAPIKnowsTheParameters(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
+	if a := r.Post("/api/v1/filter?filter=uri&_=1&_=2", "a\n", "Content-Type", apitest.TextType); a.Status != 200 {
+		t.Errorf("a stream: %d %s", a.Status, a.Body)
+	}
 	if a := r.Post("/cr-clawr/uri_filter/api/uri_filter?x", `{"filter_typeid":1,"uri_list":["a"]}`); a.Status != 200 {
 		t.Errorf("the old path: %d %s", a.Status, a.Body)
 	}

@@ -106,8 +106,9 @@ func Query(r *http.Request, known ...string) (url.Values, error) {
 	if err != nil {
 		return nil, &Error{Code: InvalidParameter, Detail: err.Error()}
 	}
+	delete(query, cacheBuster)
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if slices.Contains(known, name) || name == cacheBuster {
+		if slices.Contains(known, name) {
 			continue
 		}
 		detail := strconv.Quote(name)
