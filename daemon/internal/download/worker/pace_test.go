@@ -220,6 +220,52 @@ func TestCrawlDelayAtAnAddress(t *testing.T) {
 	}
 }
 
+// TestFurtherRequestOfAHeldHost: it comes before the waiting tasks of the host. Each of these would else have its turn
+// before it, and it would wait, and run, for as long as there are any.
+func TestFurtherRequestOfAHeldHost(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	job := download.Job{Setting: download.Setting{Delay: time.Second, Concurrency: 2, Robots: true}}
+	for _, host := range []string{"slow", "other", "slow"} {
+		q.add(&task{host: host, job: job}, now.Add(-time.Hour))
+		q.met(host, netip.MustParseAddr("192.0.2.1"))
+	}
+	if began, _ := q.next(now); began == nil || began.host != "slow" {
+		t.Fatalf("%+v began, want a task of the slow host", began)
+	}
+	q.want("slow", time.Minute)
+	asked := q.reserve("slow", time.Second, true, now)
+	if began, _ := q.next(now.Add(time.Second)); began == nil || began.host != "other" {
+		t.Errorf("%+v began, want that of the other host", began)
+	} else {
+		q.ended(began, signal{good: true}, now.Add(time.Second))
+	}
+	if began, at := q.next(asked.at); began != nil {
+		t.Errorf("%+v began before a further request of its host, or waits until %s", began, at)
+	}
+	q.giveUp(asked)
+	if got := q.reserve("slow", time.Second, true, asked.at); got.again || !got.at.Equal(asked.at) {
+		t.Errorf("a further request when the host is not held any more: %+v, and before that: %+v", got, asked)
+	}
+	// Nor do others of the address wait for it, also where its waiting task might be called now.
+	again := q.reserve("slow", time.Second, true, asked.at)
+	q.hosts["slow"].waiting[0].job.Setting.Robots = false
+	q.add(&task{host: "other", job: job}, now)
+	if began, _ := q.next(asked.at.Add(time.Second)); began == nil || began.host != "other" {
+		t.Errorf("%+v began, want a task of the other host", began)
+	} else {
+		q.ended(began, signal{good: true}, asked.at.Add(time.Second))
+	}
+	// One that is given up lets the task begin.
+	if q.giveUp(again); !again.again {
+		t.Errorf("one more: %+v", again)
+	}
+	if began, at := q.next(asked.at.Add(time.Minute)); began == nil {
+		t.Errorf("the task waits until %s, want %s", at, asked.at.Add(time.Minute))
+	}
+}
+
 // TestForecastBesideAHeldHost: what is expected of a host says nothing about those that share its address.
 func TestForecastBesideAHeldHost(t *testing.T) {
 	t.Parallel()

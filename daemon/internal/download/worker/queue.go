@@ -42,6 +42,7 @@ type host struct {
 	queue     int // see download.QueueOf
 	waiting   []*task
 	running   int
+	further   int // requests of running tasks that wait until it is not held any more, before its waiting tasks
 	pace      *pace
 	asked     time.Time // when this host itself was last called
 	slow      time.Duration
@@ -147,9 +148,9 @@ func (q *queue) place(p *pace) {
 		q.placeHost(p.hosts[0], false)
 		return
 	}
-	var some []*host // with waiting tasks, the one that came first at the front
+	var some []*host // with waiting tasks that may come next, the one that came first at the front
 	for _, h := range p.hosts {
-		if len(h.waiting) > 0 {
+		if len(h.waiting) > 0 && h.further == 0 {
 			some = append(some, h)
 		} else {
 			q.placeHost(h, false)
@@ -168,7 +169,7 @@ func (q *queue) place(p *pace) {
 
 // placeHost puts a host where it belongs in the heap: not at all while others are before it.
 func (q *queue) placeHost(h *host, behind bool) {
-	startable := !behind && len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.limit, h.waiting[0].concurrency()))
+	startable := !behind && h.further == 0 && len(h.waiting) > 0 && (h.pace.running == 0 || h.pace.running < min(h.pace.limit, h.waiting[0].concurrency()))
 	if startable {
 		h.at = h.begin(h.waiting[0].delay(), h.waiting[0].obeys())
 	}
@@ -245,7 +246,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 type turn struct {
 	refused     time.Duration // there is none: the host has asked for a pause, of which this is left
 	at          time.Time
-	again       bool // at is only when to ask for a turn once more
+	again       bool // at is only when to give it up and to ask for a turn once more
 	host        *host
 	pace        *pace
 	asked, last time.Time
@@ -253,12 +254,15 @@ type turn struct {
 }
 
 // reserve is for a further request of a running task: it returns from when on the request may be sent. While the
-// host itself is held, it has no turn among others of its pace, who would have to wait for it.
+// host itself is held, it has no turn among others of its pace, who would have to wait for it; only the waiting tasks of
+// the host do, which would else have each turn before it.
 func (q *queue) reserve(name string, delay time.Duration, obeys bool, now time.Time) turn {
 	h := q.host(name, -1, time.Time{})
 	at := later(now, h.begin(delay, obeys))
 	if len(h.pace.hosts) > 1 && at.After(now) && at.Equal(h.held(obeys)) {
-		return turn{at: at, again: true}
+		h.further++
+		q.place(h.pace)
+		return turn{at: at, again: true, host: h}
 	}
 	mine := turn{at: at, host: h, pace: h.pace, asked: h.asked, last: h.pace.last, delay: h.pace.delay}
 	h.noteCall(at, delay)
@@ -269,6 +273,11 @@ func (q *queue) reserve(name string, delay time.Duration, obeys bool, now time.T
 
 // giveUp is for a turn in which no request was sent. If others have a later one, they keep theirs.
 func (q *queue) giveUp(t turn) {
+	if t.again {
+		t.host.further--
+		q.place(t.host.pace)
+		return
+	}
 	if t.host == nil || t.host.pace != t.pace || !t.pace.last.Equal(t.at) || !t.host.asked.Equal(t.at) {
 		return
 	}
@@ -477,8 +486,11 @@ func (s *turns) first(ctx context.Context) error {
 // wait waits for a turn, unless the host has asked for a pause longer than the bound. A turn that is not taken,
 // because ctx ends, is given back.
 func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(q *queue, now time.Time) turn) error {
+	var mine turn
+	giveUp := func(l *loop) { l.queue.giveUp(mine) }
 	for {
-		mine, err := ask(ctx, s.l, func(l *loop) turn {
+		next, err := ask(ctx, s.l, func(l *loop) turn {
+			giveUp(l)
 			now := time.Now()
 			if left := l.queue.pause(host, now); left > l.opt.Bound {
 				return turn{refused: left}
@@ -486,18 +498,20 @@ func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(
 			return reserve(l.queue, now)
 		})
 		if err != nil {
+			s.l.events <- giveUp
 			return err
 		}
-		if left := mine.refused; left > 0 {
+		if left := next.refused; left > 0 {
 			return &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, left.Round(time.Second)), After: left, Early: early}
 		}
+		mine = next
 		select {
 		case <-time.After(time.Until(mine.at)):
 			if !mine.again {
 				return nil
 			}
 		case <-ctx.Done():
-			s.l.events <- func(l *loop) { l.queue.giveUp(mine) }
+			s.l.events <- giveUp
 			return context.Cause(ctx)
 		}
 	}
