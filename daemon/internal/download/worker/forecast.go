@@ -41,11 +41,12 @@ func (q *queue) forecast(p *pace, now time.Time, each func(t *task, at time.Time
 			at = later(at, p.last.Add(max(p.delay, t.delay())))
 		}
 		free := later(own.free, own.held(t.obeys()))
-		if !free.After(at) { // else others begin before it
+		own.free = later(at, free).Add(own.gap(t.obeys()))
+		if free.After(at) { // others begin before it
+			at, own.free = free, later(own.free, free.Add(step))
+		} else {
 			last = at
 		}
-		at = later(at, free)
-		own.free = at.Add(own.gap(t.obeys()))
 		each(t, at)
 	}
 	return later(last, now).Add(step)

@@ -289,6 +289,25 @@ func TestForecastBesideAHeldHost(t *testing.T) {
 	}
 }
 
+// TestForecastOfAHeldHost: also when it is not held any more, its tasks begin one after the other.
+func TestForecastOfAHeldHost(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	now := time.Unix(1_800_000_000, 0)
+	job := download.Job{Setting: download.Setting{Delay: time.Second, Concurrency: 1}}
+	for range 20 {
+		q.add(&task{host: "a", job: job, lease: download.Lease{Task: download.Task{URI: "http://a/"}}}, now.Add(-time.Hour))
+	}
+	q.hosts["a"].notBefore = now.Add(5 * time.Second) // by a Retry-After
+	late := q.late(now, now.Add(10*time.Second))
+	if len(late) != 14 || !late[13].at.Equal(now.Add(24*time.Second)) {
+		t.Errorf("%d are late, %+v, want 14, one a second", len(late), late)
+	}
+	if got := q.enough(now, now.Add(10*time.Second)); len(got) != 1 {
+		t.Errorf("enough of %v, want of the host", got)
+	}
+}
+
 // TestLateAtAnAddress: the tasks of hosts that share a pace wait for each other, and those with a
 // long wait are known.
 func TestLateAtAnAddress(t *testing.T) {
