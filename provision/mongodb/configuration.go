@@ -95,26 +95,30 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, take bool) (err error
 	if err != nil {
 		return err
 	}
-	out, err := h.Run(ctx, host.Command{Script: fmt.Sprintf("[ -e %s ] || find %s -mindepth 1 -print -quit 2>/dev/null || :", keptPath, host.Quote(data)), Root: true, Watch: true})
-	if err != nil || out.Stdout == "" {
-		return err // the toolkit has set it up, or it has never run
-	}
 	st, err := s.state(ctx, h)
-	if err != nil || !st.Active && !take {
+	if err != nil {
 		return err
 	}
+	script := fmt.Sprintf("[ -e %s ] || { %t && echo; } || find -H %s -mindepth 1 -print -quit 2>/dev/null || :", keptPath, st.Active, host.Quote(data))
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true, Watch: true})
+	if err != nil || out.Stdout == "" || !st.Active && !take {
+		return err // the toolkit has set it up, or it has never run, or it cannot say
+	}
 	if !st.Active {
-		if err := was.systemctl(ctx, h, "start"); err != nil {
-			if ctx.Err() != nil || errors.As(err, new(*host.ConnectionError)) {
-				return err
-			}
-			return nil // it serves nobody, and may need our settings for that: another program has its port, perhaps
-		}
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, host.Systemctl(context.WithoutCancel(ctx), h, "stop", s.unit()))
 			}
 		}()
+		if err := was.systemctl(ctx, h, "start"); err != nil {
+			switch st, unknown := s.state(ctx, h); {
+			case unknown != nil:
+				return err
+			case st.Active: // at other addresses
+				return fmt.Errorf("%w%s", err, elsewhere)
+			}
+			return nil // it serves nobody, and may need our settings for that: another program has its port, perhaps
+		}
 	}
 	if err := was.checkUnused(ctx, h); err != nil || !take {
 		return err
@@ -128,7 +132,7 @@ func (s *Server) asItIs(text string) (was *Server, data string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	was, data = &Server{s.options}, "/var/lib/mongodb"
+	was, data = &Server{s.options}, "/data/db"
 	was.options.Port = defaultPort
 	for _, l := range yamledit.Leaves(root) {
 		switch l.Key {

@@ -2,10 +2,15 @@ package mongodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/pki"
@@ -221,5 +226,78 @@ func TestFerretDBThatWasNotRestarted(t *testing.T) {
 	}
 	if err := change.Apply(t.Context()); err != nil || len(h.ran) != 1 || !strings.Contains(h.ran[0], "systemctl daemon-reload") || !strings.Contains(h.ran[0], "systemctl restart ferretdb.service") {
 		t.Errorf("%q, %v", h.ran, err)
+	}
+}
+
+// found is a host with a MongoDB that the toolkit has not set up. It has no tunnel, so that nobody can ask the server.
+type found struct {
+	host.Host
+	config, state string
+	ran           []string
+}
+
+func (h *found) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	switch {
+	case strings.Contains(c.Script, "stat -Lc"):
+		if !strings.Contains(c.Script, configPath) {
+			return host.Output{Stdout: "0\n"}, nil
+		}
+		return host.Output{Stdout: fmt.Sprintf("1\nregular file|%d|644|root|root\n%s", len(h.config), h.config)}, nil
+	case strings.Contains(c.Script, "find"):
+		out, err := exec.CommandContext(ctx, "sh", "-c", c.Script).Output()
+		return host.Output{Stdout: string(out)}, err
+	case strings.Contains(c.Script, "/dev/tcp/"):
+		return host.Output{Code: 1}, nil // it listens elsewhere
+	case !c.Look && !c.Watch:
+		h.ran = append(h.ran, c.Script[strings.LastIndex(c.Script, "systemctl"):])
+		h.state = map[bool]string{true: "inactive", false: "active"}[strings.Contains(c.Script, "systemctl stop")]
+	}
+	return host.Output{Stdout: "LoadState=loaded\nActiveState=" + h.state + "\n"}, nil
+}
+
+// A server of others is found wherever its data are, and is as it was after it was refused.
+func TestServerOfOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, link, empty := filepath.Join(dir, "data"), filepath.Join(dir, "link"), filepath.Join(dir, "empty")
+	if err := errors.Join(os.MkdirAll(filepath.Join(data, "journal"), 0o700), os.Mkdir(empty, 0o700), os.Symlink(data, link)); err != nil {
+		t.Fatal(err)
+	}
+	listensElsewhere, started := "does not listen at 127.0.0.1:27017", []string{"systemctl start mongod.service", "systemctl stop mongod.service"}
+	for name, c := range map[string]struct {
+		data, state, refused string
+		ran                  []string
+	}{
+		"up":                {data, "active", errNoTunnel.Error(), nil},
+		"up, data unknown":  {empty, "active", errNoTunnel.Error(), nil},
+		"down":              {data, "inactive", listensElsewhere, started},
+		"down, data linked": {link, "inactive", listensElsewhere, started},
+		"never started":     {empty, "inactive", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &found{config: "net:\n  port: 27017\nstorage:\n  dbPath: " + c.data + "\n", state: c.state}
+				s, err := New(Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				check := func(of string, err error) {
+					t.Helper()
+					if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) || !slices.Equal(h.ran, c.ran) || h.state != c.state {
+						t.Errorf("%s: %v, and it is %s after %q", of, err, h.state, h.ran)
+					}
+				}
+				check("before its port is set", s.mayTake(t.Context(), h, true))
+				if c.refused == "" {
+					return
+				}
+				h.ran = nil
+				change, err := s.service().Look(t.Context(), h)
+				if err != nil || change == nil {
+					t.Fatal(change, err)
+				}
+				check("before it is enabled", change.Apply(t.Context()))
+			})
+		})
 	}
 }

@@ -23,6 +23,11 @@ func (s *Server) service() step.Wish {
 		} else if !st.Loaded {
 			return fmt.Errorf("%s: there is no such unit\nhint: name that of the packages in mongodb.unit of the inventory", s.unit())
 		}
+		if s.options.Flavor == MongoDB { // it may be the first change: the step before has none where a port is as it should be
+			if err := s.mayTake(ctx, h, true); err != nil {
+				return err
+			}
+		}
 		return s.systemctl(ctx, h, verb)
 	})
 }
