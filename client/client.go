@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -104,6 +105,7 @@ func newTransport() http.RoundTripper {
 	t := standard.Clone()
 	t.MaxIdleConnsPerHost = idleConnections
 	t.DisableCompression = true
+	t.IdleConnTimeout = cmp.Or(t.IdleConnTimeout, maxAge) // some calls of one that aging has replaced end later
 	return t
 }
 

@@ -188,6 +188,57 @@ func TestConnectionsAreRenewed(t *testing.T) {
 	})
 }
 
+// A call that has taken a transport just before it was replaced leaves no connection behind, whatever the program has
+// set: nobody would close it.
+func TestNoConnectionIsLeftBehind(t *testing.T) {
+	standard := http.DefaultTransport
+	defer func() { http.DefaultTransport = standard }()
+	synctest.Test(t, func(t *testing.T) {
+		var open, calls atomic.Int32
+		dialing := &http.Transport{
+			Proxy: func(*http.Request) (*url.URL, error) {
+				if calls.Add(1) == 2 {
+					time.Sleep(25 * time.Second) // the call has its transport, and no connection yet
+				}
+				return nil, nil
+			},
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				open.Add(1)
+				near, far := net.Pipe()
+				context.AfterFunc(t.Context(), func() { far.Close() })
+				go func() {
+					defer open.Add(-1)
+					for in := bufio.NewReader(far); ; {
+						req, err := http.ReadRequest(in)
+						if err != nil {
+							return
+						}
+						io.Copy(io.Discard, req.Body)
+						io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 43\r\n\r\n"+`{"uri_list":["a"],"total":1,"duplicates":0}`)
+					}
+				}()
+				return near, nil
+			},
+		}
+		http.DefaultTransport = dialing
+		c := newClient(t, "daemon:8000")
+		call := func() {
+			if _, err := c.Filter(t.Context(), "uri", []string{"a"}); err != nil {
+				t.Error(err)
+			}
+		}
+		call()
+		time.Sleep(40 * time.Second)
+		go call()
+		time.Sleep(20 * time.Second)
+		call() // with a new transport
+		time.Sleep(time.Hour)
+		if open.Load() != 0 || calls.Load() != 3 {
+			t.Errorf("%d connections are open after %d calls, want none after 3", open.Load(), calls.Load())
+		}
+	})
+}
+
 // An answer that a daemon sends before it has read the whole body is received.
 func TestEarlyAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
