@@ -105,18 +105,22 @@ func decodeHeader(b []byte) (header, error) {
 	}, nil
 }
 
-// putRecord writes the record header into rec[:16]; rec[16:] holds the keys.
-func putRecord(rec []byte, n uint32, seq uint64) {
+// putRecord writes the record header into rec[:16]; rec[16:] holds the keys, and more those that follow.
+func putRecord(rec []byte, n uint32, seq uint64, more ...[]byte) {
 	le := binary.LittleEndian
 	le.PutUint32(rec, n)
 	le.PutUint64(rec[8:], seq)
-	le.PutUint32(rec[4:], recordSum(rec[8:], n))
+	le.PutUint32(rec[4:], recordSum(rec[8:], n, more...))
 }
 
-func recordSum(body []byte, n uint32) uint32 {
+func recordSum(body []byte, n uint32, more ...[]byte) uint32 {
+	sum := crc32.Checksum(body, castagnoli)
+	for _, b := range more {
+		sum = crc32.Update(sum, castagnoli, b)
+	}
 	var count [4]byte
 	binary.LittleEndian.PutUint32(count[:], n)
-	return crc32.Update(crc32.Checksum(body, castagnoli), castagnoli, count[:])
+	return crc32.Update(sum, castagnoli, count[:])
 }
 
 // record reads the record at the start of b. ok is false when there is none that is

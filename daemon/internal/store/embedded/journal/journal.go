@@ -142,7 +142,7 @@ func (j *Journal) AppendEntries(slots []bloom.Hash) {
 	}
 }
 
-// A block is a part of a group: a slot for a record's header, and then entries.
+// A block is a part of a group: a slot for a record's header, which only the first of a record needs, and then entries.
 type block struct{ slots []byte }
 
 const blockBytes = 64 << 10
@@ -216,13 +216,17 @@ func (j *Journal) commit(sync bool) error {
 	j.pending = nil
 	j.mu.Unlock()
 
-	for _, b := range group {
-		for rest := b.slots; len(rest) > slot; {
-			var err error
-			if rest, err = j.writeRecord(rest); err != nil {
-				return err
-			}
+	rest := make([][]byte, len(group))
+	for i, b := range group {
+		rest[i] = b.slots
+	}
+	for len(rest) > 0 {
+		var err error
+		if rest, err = j.writeRecord(rest); err != nil {
+			return err
 		}
+	}
+	for _, b := range group {
 		b.slots = b.slots[:slot]
 		blocks.Put(b)
 	}

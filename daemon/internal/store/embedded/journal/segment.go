@@ -54,10 +54,11 @@ func (s *segment) room() int64 { return (s.size-s.off)/slot - 1 }
 // slots is the part of room that may be promised to batches.
 func (s *segment) slots() int64 { return max(0, s.room()-s.overhead) }
 
-// writeRecord writes as many of the entries in buf as the current segment takes, as one
-// record, and returns the rest. buf begins with a slot for the record's header, and so
-// does the rest (it is the last slot written). It syncs only what it seals.
-func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
+// writeRecord writes as many of the entries of a group as the current segment takes, as one
+// record, and returns the rest: until the sync, any page of it may be missing, and a whole record after
+// it would make that look like damage. Each part of the group begins with a slot for a record's header, and
+// so does the rest (it is the last slot written). It syncs only what it seals.
+func (j *Journal) writeRecord(group [][]byte) (rest [][]byte, err error) {
 	width := int64(j.opt.Width)
 	if j.cur != nil && j.cur.room() < 1+width {
 		if err := j.seal(); err != nil {
@@ -69,21 +70,35 @@ func (j *Journal) writeRecord(buf []byte) (rest []byte, err error) {
 			return nil, err
 		}
 	}
-	n := min(int64(len(buf))/slot-1, j.cur.room()-1)
-	n -= n % width
-	rec := buf[:(n+1)*slot]
-	putRecord(rec, uint32(n), j.seq)
-	if err := j.cur.file.WriteAt("journal-write", rec, j.cur.off); err != nil {
-		return nil, err
+	room := j.cur.room() - 1
+	room -= room % width
+	var rec [][]byte
+	n := int64(0)
+	for len(group) > 0 && n < room {
+		part := group[0]
+		took := min(int64(len(part))/slot-1, room-n)
+		if group[0] = part[took*slot:]; len(group[0]) == slot {
+			group = group[1:]
+		}
+		if part = part[:(took+1)*slot]; n > 0 {
+			part = part[slot:]
+		}
+		rec, n = append(rec, part), n+took
 	}
-	before := j.cur.slots()
+	putRecord(rec[0], uint32(n), j.seq, rec[1:]...)
+	before, from := j.cur.slots(), j.cur.off
 	j.cur.dirty = true
-	j.cur.off += int64(len(rec))
+	for _, part := range rec {
+		if err := j.cur.file.WriteAt("journal-write", part, j.cur.off); err != nil {
+			return nil, err
+		}
+		j.cur.off += int64(len(part))
+	}
 	j.mu.Lock()
 	j.free -= before - j.cur.slots()
-	j.grown += int64(len(rec))
+	j.grown += j.cur.off - from
 	j.mu.Unlock()
-	return buf[n*slot:], nil
+	return group, nil
 }
 
 // begin turns a spare into the segment j.seq. The header becomes durable before the name,

@@ -167,6 +167,32 @@ func mustGoOn(t *testing.T, dir string, first reading) {
 	}
 }
 
+// Any of the pages of a batch that was never acknowledged may have reached the disk, however large the batch
+// was: that is no damage.
+func TestTornBatchOfManyBlocks(t *testing.T) {
+	const n = 3 * blockBytes / slot
+	dir := t.TempDir()
+	j := open(t, dir, Always, 1, nil)
+	for i := range 2 {
+		if err := add(j, i*n, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := headerSize + (n+1)*slot
+	for name, at := range map[string]int{"the page of its header": last, "one of the first block": last + blockBytes/2, "one of the second": last + 3*blockBytes/2, "one of the last": last + n*slot - 8192} {
+		t.Run(name, func(t *testing.T) {
+			dir := crash(t, dir)
+			lose(t, segmentPath(dir, 1), at, at+4096)
+			got, err := replay(dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.mustHold(t, n)
+			mustGoOn(t, dir, got)
+		})
+	}
+}
+
 // Without a sync after each record, a power cut may lose any of their pages.
 func TestHolesAfterAPowerCut(t *testing.T) {
 	for _, mode := range []Sync{Interval, None} {
