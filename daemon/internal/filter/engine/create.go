@@ -269,18 +269,28 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	return nil, nil
 }
 
-// NoteArchived is called when the archive has got a version of a filter: if that was dropped meanwhile, the
-// archive forgets it, too. A drop under way has found nothing there that it had to make forgotten.
+// NoteArchived is called when the archive has got a version of a filter: if that was dropped meanwhile, and perhaps
+// made again, the archive forgets it, too. A drop under way has found nothing there that it had to make forgotten.
 func (e *Engine) NoteArchived(ctx context.Context, f *Filter) error {
 	ctx, end, err := e.begin(ctx, f.Name)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if _, err := e.Lookup(f.Name); !errors.As(err, new(*UnknownFilterError)) {
+	switch now, err := e.Lookup(f.Name); {
+	case err == nil && now.life != f.life && !now.continues(f):
+	case !errors.As(err, new(*UnknownFilterError)):
 		return nil
 	}
 	return e.leaveTombstone(ctx, f)
+}
+
+// continues reports whether f has the bit-map of an earlier filter of its name, which came back in a shared store,
+// or one of a later generation, beside which the archive keeps nothing of the earlier one.
+func (f *Filter) continues(earlier *Filter) bool {
+	was, isMap := earlier.Set.(BitMap)
+	now, areMaps := f.Set.(BitMap)
+	return isMap && areMaps && (now.Header().Generation > was.Header().Generation || now.Header().SameBits(was.Header()))
 }
 
 // leaveTombstone makes the archive forget a filter, too: otherwise the next start would restore it.
