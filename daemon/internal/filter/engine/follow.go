@@ -27,14 +27,13 @@ func (e *Engine) apply(change Change) {
 	case change.Mended != nil:
 		e.release(*change.Mended)
 		return
+	case Ended(change.Set):
+		return // whoever ended it tells what has taken its place, if anything has
 	}
 	e.mu.RLock()
 	have := e.name[change.Spec.Name]
 	e.mu.RUnlock()
 	was := have != nil && (have.Set == change.Gone || Ended(have.Set))
-	if Ended(change.Set) {
-		change.Set = nil
-	}
 	switch {
 	case change.Set != nil && was:
 		f := e.replace(have, change.Spec, change.Set)
