@@ -67,6 +67,7 @@ var waysOut = map[string]string{
 	"uridownloader/internal/job: net/http.Transport":                          "a list of URIs that the caller of the command names, read on the caller's machine",
 	"uridownloader/internal/job: net/http.Client":                             "a list of URIs that the caller of the command names, read on the caller's machine",
 	"uridownloader/internal/calls: net/http.DefaultClient":                    "the master that the caller of the command names",
+	"uridownloader/internal/calls: net/http.Client":                           "is that client, outside of tests",
 }
 
 // dialling are the libraries of others that these rooms import and that could open connections themselves,

@@ -47,6 +47,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest, tell func(bytes 
 	case how.Limit < 1 || how.Limit > engine.MaxNear:
 		return Compared{}, &items.Error{Code: items.LimitInvalid, Index: -1, Offset: -1, Detail: fmt.Sprintf("limit: %d: want 1 to %d", how.Limit, engine.MaxNear)}
 	}
+	entries := 0 // in the journal: an id may take many
 	c := Compared{Filter: f, Documents: make([]engine.Document, len(r.Documents)), Found: make([]engine.Comparison, len(r.Documents))}
 	for i, d := range r.Documents {
 		print, ok := set.Fingerprint(d.Text)
@@ -55,6 +56,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest, tell func(bytes 
 				Detail: fmt.Sprintf("the text of %d bytes has fewer than three letters or digits, and can be near no other; leave the document out", len(d.Text))}
 		}
 		c.Documents[i] = engine.Document{ID: d.ID, Fingerprint: print}
+		entries += 1 + len(d.ID)/16
 		if err := ctx.Err(); err != nil { // nobody waits for the rest
 			return Compared{}, err
 		}
@@ -64,7 +66,7 @@ func (j *Judge) Near(ctx context.Context, r *items.NearRequest, tell func(bytes 
 		op = Near
 	}
 	err = j.followCleared(ctx, f, func(f *engine.Filter) error {
-		work, err := f.Begin(ctx, len(c.Documents))
+		work, err := f.Begin(ctx, entries)
 		if err != nil {
 			return err
 		}
