@@ -224,8 +224,9 @@ func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.Fil
 // restartStale restarts a server that still runs with an older file: the run that wrote the new one
 // was interrupted.
 func (s *Server) restartStale(ctx context.Context, h host.Host, path string) (*step.Change, error) {
-	script := fmt.Sprintf(`since=$(systemctl show --property=ActiveEnterTimestamp --value %s)
-systemctl is-active --quiet %[1]s && [ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), host.Quote(path))
+	// Since when comes last: systemd may start it again between the two questions.
+	script := fmt.Sprintf(`systemctl is-active --quiet %s && since=$(systemctl show --property=ActiveEnterTimestamp --value %[1]s) &&
+[ -n "$since" ] && [ "$(stat -c %%Y %s)" -gt "$(date -d "$since" +%%s)" ]`, host.Quote(s.unit()), host.Quote(path))
 	out, err := h.Run(ctx, host.Command{Script: script, OK: []int{1, 3, 4}, Watch: true})
 	if err != nil || out.Code != 0 {
 		return nil, err
