@@ -155,6 +155,29 @@ func TestStartThatWaits(t *testing.T) {
 	}
 }
 
+// A daemon that waits for a command has not crashed, and one that waits for too long says for whom.
+func TestStartThatSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	const waits = counted + " StatusText=held-by-process-4189"
+	for name, c := range map[string]struct {
+		says []string
+		want string
+	}{
+		"it ends":         {append(slices.Repeat([]string{waits}, 100), up), ""},
+		"it does not end": {[]string{waits}, "the daemon is still activating after 1m0s: held-by-process-4189\nhint: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
+				s, err := w.active(t.Context(), nil)
+				if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("%v, %v; want %q", s, err, c.want)
+				}
+			})
+		})
+	}
+}
+
 // A daemon whose process is gone, while systemd still calls it active, is not up, whoever looks, and
 // does not run another program.
 func TestProcessThatHasJustEnded(t *testing.T) {

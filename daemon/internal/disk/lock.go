@@ -1,11 +1,16 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
+
+// lockEvery is how often AwaitLock tries. A holder that is killed tells nobody.
+const lockEvery = 10 * time.Millisecond
 
 // Lock is a lock file that this process holds. The system releases it when the
 // process ends, however that happens.
@@ -52,6 +57,27 @@ func AcquireSharedLock(path string) (_ *Lock, first bool, err error) {
 	}
 	l, err = acquire(path, tryShare)
 	return l, false, err
+}
+
+// AwaitLock is AcquireLock, but waits for whoever holds the lock, until ctx ends. It calls held once
+// with the holder, if there is one, before it waits.
+func AwaitLock(ctx context.Context, path string, held func(*InUseError)) (*Lock, error) {
+	for {
+		l, err := AcquireLock(path)
+		var inUse *InUseError
+		if !errors.As(err, &inUse) {
+			return l, err
+		}
+		if held != nil {
+			held(inUse)
+			held = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lockEvery):
+		}
+	}
 }
 
 func acquire(path string, try func(*os.File) (bool, error)) (*Lock, error) {

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -63,6 +64,41 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	}
 	if lock.ID() == "" {
 		t.Error("the lock has no id")
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAwaitLock: it says once who holds the lock, and gets it when that one has gone; or its context ends.
+func TestAwaitLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	holder, err := AcquireLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	if _, err := AwaitLock(ctx, path, func(*InUseError) { stop(errors.New("a signal")) }); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped while it waits: %v", err)
+	}
+	said := 0
+	lock, err := AwaitLock(t.Context(), path, func(e *InUseError) {
+		if said++; e.Holder != fmt.Sprintf("process %d", os.Getpid()) {
+			t.Errorf("it waits for %s", e.Holder)
+		}
+		if err := holder.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || said != 1 {
+		t.Fatalf("said %d times: %v", said, err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+	if lock, err = AwaitLock(t.Context(), path, func(e *InUseError) { t.Error(e) }); err != nil {
+		t.Fatal(err)
 	}
 	if err := lock.Release(); err != nil {
 		t.Error(err)

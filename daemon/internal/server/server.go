@@ -96,7 +96,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 	if allowed > 0 && d.memory.Total > allowed {
 		log.Warn("limits.memory_bytes is more than the process may have: the system may kill it before the limit is reached", "memory_bytes", d.memory.Total, "allowed_bytes", allowed, "allowed_by", by)
 	}
-	if d.store, err = openStore(cfg, d.memory, cfg.DataDir, log); err != nil {
+	if d.store, err = openStore(ctx, cfg, d.memory, true, log); err != nil {
 		return nil, err
 	}
 	settings := engine.Settings{Filters: Specs(cfg), StartEmpty: cfg.MongoDB.IfUnreachable == "empty", FilterBytes: uint64(cfg.Limits.FilterBytes), MemoryBytes: d.memory.Filters, Log: log,

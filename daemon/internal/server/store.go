@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/memlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
@@ -23,15 +24,14 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
-// OpenStore opens the stores in the settings. livesDir is where a daemon that shares Redis
-// leaves files that show its death once it is dead; "" for processes other than daemons.
-func OpenStore(cfg configs.Config, livesDir string, log *slog.Logger) (engine.Store, error) {
+// OpenStore opens the stores in the settings, for a process other than the daemon.
+func OpenStore(ctx context.Context, cfg configs.Config, log *slog.Logger) (engine.Store, error) {
 	allowed, _ := memlimit.Allowed()
-	return openStore(cfg, cfg.Limits.Memory(allowed), livesDir, log)
+	return openStore(ctx, cfg, cfg.Limits.Memory(allowed), false, log)
 }
 
-func openStore(cfg configs.Config, memory configs.Memory, livesDir string, log *slog.Logger) (engine.Store, error) {
-	main, err := openMain(cfg, memory, livesDir, log)
+func openStore(ctx context.Context, cfg configs.Config, memory configs.Memory, daemon bool, log *slog.Logger) (engine.Store, error) {
+	main, err := openMain(ctx, cfg, memory, daemon, log)
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +45,22 @@ func openStore(cfg configs.Config, memory configs.Memory, livesDir string, log *
 	return joined.Join(main, beside, log), nil
 }
 
-func openMain(cfg configs.Config, memory configs.Memory, livesDir string, log *slog.Logger) (joined.Main, error) {
+func openMain(ctx context.Context, cfg configs.Config, memory configs.Memory, daemon bool, log *slog.Logger) (joined.Main, error) {
 	if cfg.Store == "redis" {
+		livesDir := "" // where a daemon leaves files that show its death once it is dead
+		if daemon {
+			livesDir = cfg.DataDir
+		}
 		return openRedis(cfg.Redis, mirrorsOf(cfg, memory), livesDir, log)
 	}
-	store, err := embedded.Open(embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log})
+	o := embedded.Options{Dir: cfg.DataDir, Durability: cfg.Durability, CheckpointBytes: int64(cfg.CheckpointBytes), Log: log}
+	var store *embedded.Store
+	var err error
+	if daemon {
+		store, err = embedded.OpenDaemon(ctx, o, lifecycle.TellHeld(log))
+	} else {
+		store, err = embedded.Open(o)
+	}
 	if err != nil {
 		return nil, explainOpen(err, cfg)
 	}

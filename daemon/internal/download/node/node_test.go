@@ -16,6 +16,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
 
 // A node with all roles downloads what a job names; after its end the next node finds it all in the folder.
@@ -230,4 +231,40 @@ func TestErrorsAreSent(t *testing.T) {
 			t.Fatal("the service is not told why the node ends")
 		}
 	}
+}
+
+// A start waits for a command, such as a check, that has the folder of the filter.
+func TestStartWaitsForACommand(t *testing.T) {
+	t.Parallel()
+	cfg := testSettings(t)
+	dir := filepath.Join(cfg.DataDir, "filter")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	command, err := disk.AcquireLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(releaser(func(line string) {
+		if strings.Contains(line, "the start waits until that process ends") {
+			if err := command.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+	}), nil))
+	n, err := Open(t.Context(), cfg, All(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// releaser is called with each line of a log.
+type releaser func(line string)
+
+func (r releaser) Write(line []byte) (int, error) {
+	r(string(line))
+	return len(line), nil
 }

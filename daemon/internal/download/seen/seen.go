@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
@@ -83,22 +84,24 @@ type ownCall struct {
 	work batch.Batch
 }
 
-// Open opens or creates the filters in a folder, which only one process may use. URIs are durable
-// when Remember returns.
+// Open opens or creates the filters in a folder for a daemon, as [embedded.OpenDaemon] does. URIs are
+// durable when Remember returns.
 func Open(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
-	return open(ctx, dir, configs.Default().Durability, log)
+	return open(ctx, dir, configs.Default().Durability, log, func(o embedded.Options) (*embedded.Store, error) {
+		return embedded.OpenDaemon(ctx, o, lifecycle.TellHeld(log))
+	})
 }
 
-// OpenVolatile is Open for a caller that stores the URIs itself: a power cut may lose what Remember
-// got in the last second; in return no call waits for the disk.
+// OpenVolatile is for a command that stores the URIs itself: a power cut may lose what Remember got in
+// the last second; in return no call waits for the disk.
 func OpenVolatile(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
-	return open(ctx, dir, "interval", log)
+	return open(ctx, dir, "interval", log, embedded.Open)
 }
 
-func open(ctx context.Context, dir, durability string, log *slog.Logger) (_ *Own, err error) {
+func open(ctx context.Context, dir, durability string, log *slog.Logger, openStore func(embedded.Options) (*embedded.Store, error)) (_ *Own, err error) {
 	d := configs.Default()
 	d.URINumScale = firstCapacity
-	store, err := embedded.Open(embedded.Options{Dir: dir, Durability: durability, CheckpointBytes: int64(d.CheckpointBytes), Log: log})
+	store, err := openStore(embedded.Options{Dir: dir, Durability: durability, CheckpointBytes: int64(d.CheckpointBytes), Log: log})
 	if err != nil {
 		return nil, err
 	}

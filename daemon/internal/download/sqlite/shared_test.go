@@ -74,6 +74,22 @@ func TestSharedFolder(t *testing.T) {
 	}
 }
 
+// A stop while another process opens the folder ends the wait as any stop does: it is no failure.
+func TestStopWhileAnotherOpensTheFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	other, err := disk.AcquireLock(filepath.Join(dir, startName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Release() //nolint:errcheck // nothing was written
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("stopped by a signal"))
+	if _, err := Open(ctx, Options{Dir: dir, Shared: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end of the context", err)
+	}
+}
+
 // A sweep leaves the file of a body that another process is about to store, and removes it once its
 // lease has gone.
 func TestSweepLeavesBodiesUnderWay(t *testing.T) {

@@ -255,19 +255,9 @@ func exists(path string) (bool, error) {
 // shareFolder takes the folder together with other processes, and reports whether there are none.
 // The next process waits until done is called.
 func shareFolder(ctx context.Context, dir string) (lock *disk.Lock, alone bool, done func(), err error) {
-	var start *disk.Lock
-	for start == nil {
-		start, err = disk.AcquireLock(filepath.Join(dir, startName))
-		if err != nil && !errors.As(err, new(*disk.InUseError)) {
-			return nil, false, nil, err
-		}
-		if start == nil {
-			select {
-			case <-ctx.Done():
-				return nil, false, nil, context.Cause(ctx)
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
+	start, err := disk.AwaitLock(ctx, filepath.Join(dir, startName), nil)
+	if err != nil {
+		return nil, false, nil, err
 	}
 	lock, alone, err = disk.AcquireSharedLock(filepath.Join(dir, lockName))
 	if err != nil {

@@ -70,6 +70,20 @@ func KeepStarting() (stop func()) {
 	}
 }
 
+// TellHeld says, in the log and to the service manager, that a start waits because of held, and with nil
+// that it goes on.
+func TellHeld(log *slog.Logger) func(held error) {
+	return func(held error) {
+		if held == nil {
+			log.Info("the start goes on")
+			Notify(Status("Starting: loading filters"))
+			return
+		}
+		log.Warn("the start waits until that process ends", "err", held)
+		Notify(Status("Starting: waiting until that process ends: %v", held))
+	}
+}
+
 // every calls f now and then repeatedly, until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	f()

@@ -28,6 +28,55 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
+// A daemon waits for a command that has the directory, or until it is told to stop. Beside another daemon,
+// even one that waits, it is refused.
+func TestDaemonWaitsForACommand(t *testing.T) {
+	dir := t.TempDir()
+	refused := func() {
+		t.Helper()
+		_, err := OpenDaemon(t.Context(), options(dir), func(err error) { t.Errorf("it waits: %v", err) })
+		if !errors.As(err, new(*disk.InUseError)) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+			t.Errorf("beside another daemon: %v, want InUseError that names this process", err)
+		}
+	}
+	command, err := Open(options(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if _, err := OpenDaemon(ctx, options(dir), func(error) { stop() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped while it waits: %v", err)
+	}
+	var told []error
+	daemon, err := OpenDaemon(t.Context(), options(dir), func(held error) {
+		if told = append(told, held); held != nil {
+			refused()
+			if err := command.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || !errors.As(told[0], new(*disk.InUseError)) || told[1] != nil {
+		t.Errorf("told %v, want who has the directory, and nil", told)
+	}
+	refused()
+	if _, err := Open(options(dir)); !errors.As(err, new(*disk.InUseError)) {
+		t.Errorf("a command beside a daemon: %v, want InUseError", err)
+	}
+	if err := daemon.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if daemon, err = OpenDaemon(t.Context(), options(dir), func(err error) { t.Errorf("it waits for nobody: %v", err) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A flipped bit anywhere in a bit-map file and a cut to any length are detected, and the
 // message names the file and the way out.
 func TestCorruptBitmap(t *testing.T) {

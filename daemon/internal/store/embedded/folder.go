@@ -17,7 +17,8 @@ import (
 
 // A data directory holds
 //
-//	lock                     held by the process that owns it
+//	lock                     held by the process that owns it, a daemon or a command
+//	daemon.lock              held by the daemon that owns it, or waits until a command gives it back
 //	ids.json                 the highest id that a filter ever had
 //	reserve                  space for what frees space: see reserve.go
 //	quarantine/              folders of dropped filters that were damaged
@@ -31,10 +32,12 @@ import (
 //	filters/new-…            being made: removed at the next start
 //	filters/dropped-…        being removed: likewise
 const (
-	filtersDir    = "filters"
-	specName      = "filter.json"
-	newPrefix     = "new-"
-	droppedPrefix = "dropped-"
+	lockName       = "lock"
+	daemonLockName = "daemon.lock"
+	filtersDir     = "filters"
+	specName       = "filter.json"
+	newPrefix      = "new-"
+	droppedPrefix  = "dropped-"
 )
 
 func readSpec(dir string) (engine.Spec, error) {

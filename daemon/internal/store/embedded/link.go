@@ -17,8 +17,6 @@ import (
 // A filter is dropped by renaming the link. What is behind it is removed file by file, and only what
 // is a filter's: the folder may be a mount point, or have other files too.
 
-const linkLockName = "lock"
-
 // isLink tells whether the folder is a symbolic link.
 func isLink(dir string) bool {
 	info, err := os.Lstat(dir)
@@ -35,7 +33,7 @@ func lockLink(dir string) (*disk.Lock, error) {
 	} else if !info.IsDir() {
 		return nil, &os.PathError{Op: "open", Path: dir, Err: errors.New("not a folder")}
 	}
-	return disk.AcquireLock(filepath.Join(dir, linkLockName))
+	return disk.AcquireLock(filepath.Join(dir, lockName))
 }
 
 // holdLink is lockLink for as long as the store is open or has the filter.
@@ -80,7 +78,7 @@ func removeFolder(fs disk.FS, label, path string) error {
 // removeFiles removes what is a filter's in a folder, and the folder if it has nothing else and may
 // be removed.
 func removeFiles(fs disk.FS, label, dir string) error {
-	patterns := []string{"journal-*", "spare-*", "*.tmp", stateName, linkLockName, specName}
+	patterns := []string{"journal-*", "spare-*", "*.tmp", stateName, lockName, specName}
 	for _, of := range kinds.All() {
 		patterns = append(patterns, of.File)
 	}

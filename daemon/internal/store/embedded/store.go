@@ -58,6 +58,7 @@ type Store struct {
 	log  *slog.Logger
 	sync journal.Sync
 	lock *disk.Lock
+	turn *disk.Lock // of the daemon; nil: the process is a command
 
 	mu   sync.Mutex
 	sets map[string]*diskFilter
@@ -80,7 +81,36 @@ var _ engine.Store = (*Store)(nil)
 
 // Open locks the data directory, which it creates if missing. It returns a
 // *disk.InUseError if another process has it. Load reads the filters.
-func Open(opt Options) (*Store, error) {
+func Open(opt Options) (*Store, error) { return open(opt, disk.AcquireLock) }
+
+// OpenDaemon is Open for a process that has the directory until somebody stops it. Another one of these
+// is refused, while any other process, such as a command, ends by itself: it waits for that one, until ctx
+// ends. If it waits, it calls held first, which says who has the directory, and held(nil) afterwards.
+func OpenDaemon(ctx context.Context, opt Options, held func(error)) (*Store, error) {
+	var turn *disk.Lock
+	s, err := open(opt, func(path string) (_ *disk.Lock, err error) {
+		if turn, err = disk.AcquireLock(filepath.Join(opt.Dir, daemonLockName)); err != nil {
+			return nil, err
+		}
+		waits := false
+		lock, err := disk.AwaitLock(ctx, path, func(e *disk.InUseError) {
+			waits = true
+			held(inDirectory(opt.Dir, e))
+		})
+		if waits && err == nil {
+			held(nil)
+		}
+		return lock, err
+	})
+	if err == nil {
+		s.turn = turn
+	} else if turn != nil {
+		err = errors.Join(err, turn.Release())
+	}
+	return s, err
+}
+
+func open(opt Options, acquire func(path string) (*disk.Lock, error)) (*Store, error) {
 	if opt.CheckpointBytes == 0 {
 		opt.CheckpointBytes = 64 << 20
 	}
@@ -97,9 +127,9 @@ func Open(opt Options) (*Store, error) {
 			return nil, fmt.Errorf("data directory: %w", err)
 		}
 	}
-	lock, err := disk.AcquireLock(filepath.Join(opt.Dir, "lock"))
+	lock, err := acquire(filepath.Join(opt.Dir, lockName))
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", opt.Dir, err)
+		return nil, inDirectory(opt.Dir, err)
 	}
 	if err := keepReserve(opt.FS, opt.Dir); err != nil {
 		opt.Log.Warn("no space is kept in reserve; if the disk gets full, a filter may not be cleared", "err", err)
@@ -114,6 +144,8 @@ func Open(opt Options) (*Store, error) {
 	s.work.Go(func() { every(ctx, sweepEvery, s.sweep) })
 	return s, nil
 }
+
+func inDirectory(dir string, err error) error { return fmt.Errorf("data directory %s: %w", dir, err) }
 
 func parseDurability(s string) (journal.Sync, error) {
 	switch s {
@@ -355,5 +387,9 @@ func (s *Store) Close() error {
 	for _, set := range s.all() {
 		errs = append(errs, set.close(), s.freeLink(set.dir))
 	}
-	return errors.Join(append(errs, s.lock.Release())...)
+	errs = append(errs, s.lock.Release())
+	if s.turn != nil {
+		errs = append(errs, s.turn.Release())
+	}
+	return errors.Join(errs...)
 }

@@ -35,11 +35,11 @@ type Finding struct {
 // damage is in the findings, one per filter, which are passed to each as they are ready.
 func Verify(dataDir string, repair bool, each func(Finding)) error {
 	if _, err := os.Stat(filepath.Join(dataDir, filtersDir)); err != nil {
-		return fmt.Errorf("data directory %s: %w", dataDir, err)
+		return inDirectory(dataDir, err)
 	}
-	lock, err := disk.AcquireLock(filepath.Join(dataDir, "lock"))
+	lock, err := disk.AcquireLock(filepath.Join(dataDir, lockName))
 	if err != nil {
-		return fmt.Errorf("data directory %s: %w", dataDir, err)
+		return inDirectory(dataDir, err)
 	}
 	defer lock.Release()
 	all, err := list(dataDir)

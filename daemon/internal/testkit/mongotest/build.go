@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 )
@@ -38,7 +37,7 @@ func build(t testing.TB) string {
 	if _, err := os.Stat(binary); err == nil {
 		return binary
 	}
-	lock, err := waitLock(filepath.Join(cache, "ferretdb.lock"))
+	lock, err := disk.AwaitLock(t.Context(), filepath.Join(cache, "ferretdb.lock"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,18 +70,6 @@ func cacheDir() (string, error) {
 	}
 	dir = filepath.Join(dir, ".cache")
 	return dir, os.MkdirAll(dir, 0o755)
-}
-
-// waitLock waits while another process builds: the lock ends with its holder.
-func waitLock(path string) (*disk.Lock, error) {
-	for {
-		lock, err := disk.AcquireLock(path)
-		var busy *disk.InUseError
-		if !errors.As(err, &busy) {
-			return lock, err
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
 }
 
 // buildTo compiles the module as the main one, in a copy: its program refuses to start

@@ -47,7 +47,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if l.link, err = archiveOf(cfg, log); err != nil {
 		return nil, err
 	}
-	if l.store, err = server.OpenStore(cfg, "", log); err != nil {
+	if l.store, err = server.OpenStore(ctx, cfg, log); err != nil {
 		return nil, err
 	}
 	settings := engine.Settings{Log: log}

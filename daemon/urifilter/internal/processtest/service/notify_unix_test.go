@@ -4,7 +4,10 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
@@ -37,6 +41,35 @@ func TestTellsTheServiceManager(t *testing.T) {
 			t.Fatalf("%q does not follow what should come before it in:%s", line, said)
 		}
 		at += i
+	}
+}
+
+// A start waits for a command that has the data directory, and says so, until the command or the start is
+// ended. Meanwhile a second daemon is refused.
+func TestStartWaitsForACommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	command, err := disk.AcquireLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := fmt.Sprintf("STATUS=Starting: waiting until that process ends: data directory %s: %s: held by process %d", dir, filepath.Join(dir, "lock"), os.Getpid())
+	m := processtest.NewManager(t)
+	p := processtest.Begin(t, dir, m.Env())
+	m.Await(waiting, 1)
+	if err := p.End(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM while it waits: %v\n%s", err, p.Log)
+	}
+	p = processtest.Begin(t, dir, m.Env())
+	m.Await(waiting, 2)
+	processtest.MustContain(t, processtest.MustRefuse(t, nil, "--listen", "127.0.0.1:0", "--data-dir", dir), dir, fmt.Sprint("held by process ", p.Cmd.Process.Pid), "hint:")
+	if err := command.Release(); err != nil {
+		t.Fatal(err)
+	}
+	p.AwaitReady()
+	m.Await("STATUS=Starting: loading filters", 3)
+	if said := p.Log.String(); strings.Count(said, "the start waits until that process ends") != 1 {
+		t.Errorf("it does not say once that it waits:\n%s", said)
 	}
 }
 
