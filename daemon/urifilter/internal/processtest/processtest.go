@@ -110,15 +110,18 @@ func AwaitLive(t testing.TB, p *Process) {
 	t.Fatalf("not live after 2 min\n%s", p.Log)
 }
 
-// AwaitLog waits until the daemon has logged a text.
-func (p *Process) AwaitLog(text string) {
+// AwaitLog waits until the daemon has logged texts: what it logged comes later than what it did thereafter.
+func (p *Process) AwaitLog(texts ...string) {
 	p.T.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if strings.Contains(p.Log.String(), text) {
+		for len(texts) > 0 && strings.Contains(p.Log.String(), texts[0]) {
+			texts = texts[1:]
+		}
+		if len(texts) == 0 {
 			return
 		}
 	}
-	p.T.Fatalf("never logged %q\n%s", text, p.Log)
+	p.T.Fatalf("never logged %q\n%s", texts, p.Log)
 }
 
 // Eventually waits for a condition that others bring about.

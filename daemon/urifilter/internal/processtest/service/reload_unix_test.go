@@ -52,7 +52,7 @@ func TestReload(t *testing.T) {
 		p.Signal(syscall.SIGHUP)
 		m.Await("READY=1", 3+n)
 		works(second, 200)
-		processtest.MustContain(t, p.Log.String(), "tokens not reloaded; those read before stay in use", file)
+		p.AwaitLog("tokens not reloaded; those read before stay in use", file)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestReloadCertificate(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	m.Await("READY=1", 3)
 	shows("second")
-	processtest.MustContain(t, p.Log.String(), "certificate not reloaded")
+	p.AwaitLog("certificate not reloaded")
 	if err := p.End(syscall.SIGTERM); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 	}

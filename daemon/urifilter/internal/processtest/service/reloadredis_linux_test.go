@@ -32,12 +32,12 @@ func TestReloadCertificateOfCalls(t *testing.T) {
 	works()
 	p.Signal(syscall.SIGHUP)
 	m.Await("READY=1", 2)
-	processtest.MustContain(t, p.Log.String(), "certificates for redis and mongodb are good; new connections use them")
+	p.AwaitLog("certificates for redis and mongodb are good; new connections use them")
 	if err := os.WriteFile(own.Key, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.Signal(syscall.SIGHUP)
 	m.Await("READY=1", 3)
-	processtest.MustContain(t, p.Log.String(), "certificates for redis or mongodb not reloaded; those read before stay in use", "redis.tls_cert_file")
+	p.AwaitLog("certificates for redis or mongodb not reloaded; those read before stay in use", "redis.tls_cert_file")
 	works()
 }
