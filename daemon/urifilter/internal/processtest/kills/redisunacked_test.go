@@ -54,17 +54,23 @@ func clientOf(t *testing.T, doubt client.Doubt, patience time.Duration, ps []*pr
 // it says that nothing was remembered only if that is so.
 func TestNothingWasRememberedIsTrueElsewhere(t *testing.T) {
 	t.Parallel()
-	ps, items := brokenPart(t)
-	_, err := clientOf(t, client.DoubtError, 0, ps[:1]).Filter(context.Background(), "uri", items)
-	if err == nil {
-		t.Fatal("the batch does not break off: this tries nothing")
-	}
-	fresh, asked := clientOf(t, client.DoubtError, time.Minute, ps[1:]).Filter(context.Background(), "uri", items)
-	if asked != nil {
-		t.Fatal(asked)
-	}
-	if lost := len(items) - len(fresh); lost > 0 && !client.InDoubt(err) {
-		t.Errorf("%d of %d items are called seen by the other daemon; the caller was told: %v", lost, len(items), err)
+	for tries := 1; ; tries++ {
+		ps, items := brokenPart(t)
+		_, err := clientOf(t, client.DoubtError, 0, ps[:1]).Filter(context.Background(), "uri", items)
+		if err == nil {
+			t.Fatal("the batch does not break off: this tries nothing")
+		}
+		fresh, asked := clientOf(t, client.DoubtError, time.Minute, ps[1:]).Filter(context.Background(), "uri", items)
+		if client.InDoubt(asked) && tries < 3 {
+			continue // on a busy machine it breaks off at the other daemon too, and says nothing of the first
+		}
+		if asked != nil {
+			t.Fatal(asked)
+		}
+		if lost := len(items) - len(fresh); lost > 0 && !client.InDoubt(err) {
+			t.Errorf("%d of %d items are called seen by the other daemon; the caller was told: %v", lost, len(items), err)
+		}
+		return
 	}
 }
 
