@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
@@ -74,7 +75,7 @@ func cacheDir() (string, error) {
 
 // buildTo compiles the module as the main one, in a copy: its program refuses to start
 // without the file version.txt, which the module does not have. It compiles as the tests of this module are
-// compiled, so that they share the standard library.
+// compiled, and with this module's SQLite, so that they share it and the standard library.
 func buildTo(binary, cache string) error {
 	source, err := download(cache)
 	if err != nil {
@@ -92,10 +93,18 @@ func buildTo(binary, cache string) error {
 	if err := os.WriteFile(version, []byte(ferretVersion+"\n"), 0o600); err != nil {
 		return err
 	}
+	sqlite, err := goCommand(filepath.Dir(cache), "list", "-m", "modernc.org/sqlite").Output()
+	if err != nil {
+		return fmt.Errorf("the version of SQLite: %w", err)
+	}
 	built := filepath.Join(work, "ferretdb")
-	cmd := goCommand(filepath.Join(work, "src"), "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
+	for _, args := range [][]string{
+		{"mod", "edit", "-require=" + strings.Join(strings.Fields(string(sqlite)), "@")},
+		{"build", "-tags=ferretdb_no_postgresql", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb"},
+	} {
+		if out, err := goCommand(filepath.Join(work, "src"), args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("go %s: %w\n%s", args[0], err, out)
+		}
 	}
 	return os.Rename(built, binary)
 }
