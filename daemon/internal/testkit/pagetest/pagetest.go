@@ -6,6 +6,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -204,14 +205,17 @@ func (t *Tab) Complaints() []string {
 	return all
 }
 
-// Shoot writes a picture of the whole page into the test's folder of artifacts, and checks that the page is not wider
-// than the browser.
+// Shoot checks that the page is not wider than the browser and, with go test -artifacts, writes a picture of the whole page
+// into the test's folder.
 func (t *Tab) Shoot(name string) {
 	t.b.t.Helper()
 	var size struct{ Wide, Inner float64 }
 	t.Eval(`({wide: document.documentElement.scrollWidth, inner: innerWidth})`, &size)
 	if size.Wide > size.Inner {
 		t.b.t.Errorf("%s: the page is %v pixels wide, the browser %v", name, size.Wide, size.Inner)
+	}
+	if kept := flag.Lookup("test.artifacts"); kept == nil || kept.Value.String() != "true" {
+		return
 	}
 	var shot struct{ Data []byte }
 	t.call("Page.captureScreenshot", object{"captureBeyondViewport": true}, &shot)
