@@ -91,7 +91,7 @@ func (r *release) pack(ctx context.Context, p systemd.Program, goarch string, pr
 		Name: p.Name, Arch: goarch, Platform: "linux", Version: r.version, Section: "net", Priority: "optional", License: "Apache-2.0",
 		Maintainer: maintainer, Homepage: p.Documentation, MTime: r.time,
 		Description:  fmt.Sprintf("service for web crawlers that %s\nIts manual is at\n%s", p.Does, p.Documentation),
-		Overridables: nfpm.Overridables{Contents: contents, Depends: []string{"systemd"}, RPM: nfpm.RPM{BuildHost: "localhost"}},
+		Overridables: nfpm.Overridables{Contents: contents, Depends: []string{"systemd"}, RPM: nfpm.RPM{BuildHost: "localhost", Compression: "gzip:6"}},
 	}
 	for name, to := range map[string]*string{
 		"preinst": &info.Scripts.PreInstall, "postinst": &info.Scripts.PostInstall, "prerm": &info.Scripts.PreRemove, "postrm": &info.Scripts.PostRemove,
