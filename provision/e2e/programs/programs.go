@@ -27,14 +27,26 @@ const (
 // Real builds the daemon for Linux on this machine's architecture into dir. Different
 // marks make programs that differ in their bytes alone, as two releases do.
 func Real(ctx context.Context, dir, mark string) (string, error) {
-	path := filepath.Join(dir, "urifilter-"+mark)
-	return path, build(ctx, path, "./daemon/urifilter", "-X=main.mark="+mark)
+	return marked(ctx, dir, "urifilter", mark)
 }
 
 // Downloader builds uridownloader as Real does the filter.
 func Downloader(ctx context.Context, dir, mark string) (string, error) {
-	path := filepath.Join(dir, "uridownloader-"+mark)
-	return path, build(ctx, path, "./daemon/uridownloader", "-X=main.mark="+mark)
+	return marked(ctx, dir, "uridownloader", mark)
+}
+
+// marked appends the mark, which nothing loads, to a program that is linked once.
+func marked(ctx context.Context, dir, name, mark string) (string, error) {
+	plain := filepath.Join(dir, name)
+	if err := build(ctx, plain, "./daemon/"+name, ""); err != nil {
+		return "", err
+	}
+	program, err := os.ReadFile(plain)
+	if err != nil {
+		return "", err
+	}
+	path := plain + "-" + mark
+	return path, os.WriteFile(path, append(program, mark...), 0o755)
 }
 
 // Greeter builds a second program of ours, for Linux on this machine's architecture, into
