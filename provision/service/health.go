@@ -181,7 +181,7 @@ func (w watch) active(ctx context.Context, known *Status) (s Status, err error) 
 		case gone:
 			return s, fmt.Errorf("the daemon does not run: %s\nhint: go tool mage %s:start", s, w.Program.Name)
 		case time.Now().After(w.deadline):
-			return s, fmt.Errorf("the daemon is still %s after %s%s\nhint: see what it waits for, or give it more time: fleet.health_timeout", s.Active, w.Timeout, ifAny(": ", s.Text))
+			return s, fmt.Errorf("the daemon is still %s after %s%s", s.Active, w.Timeout, ifAny(": ", s.Text))
 		}
 		if s.Text != said && s.Text != "" {
 			said = s.Text

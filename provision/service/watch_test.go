@@ -164,7 +164,7 @@ func TestStartThatSaysWhatItWaitsFor(t *testing.T) {
 		want string
 	}{
 		"it ends":         {append(slices.Repeat([]string{waits}, 100), up), ""},
-		"it does not end": {[]string{waits}, "the daemon is still activating after 1m0s: held-by-process-4189\nhint: "},
+		"it does not end": {[]string{waits}, "the daemon is still activating after 1m0s: held-by-process-4189"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
