@@ -43,8 +43,11 @@ func archiveOf(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	return link, err
 }
 
-// accessStore opens the store in this process, or asks the daemon that has it open.
-// want lists the filters for storeAccess.ensure.
+// lookEvery is how often a command looks whether another one has ended.
+const lookEvery = 200 * time.Millisecond
+
+// accessStore opens the store in this process, or asks the daemon that has it open. Another command
+// that has it is waited for, as far as the flags allow. want lists the filters for storeAccess.ensure.
 func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, want []engine.Spec) (storeAccess, error) {
 	token, err := flags.token.Read(cmd)
 	if err != nil {
@@ -57,6 +60,18 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 		return newRemote(cfg.URL(), token, "it runs here")
 	}
 	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
+	for until, said := time.Now().Add(flags.wait), false; errors.As(err, new(*disk.InUseError)) && time.Now().Before(until) && !answers(cmd.Context(), cfg.URL()); {
+		if !said {
+			fmt.Fprintf(cmd.ErrOrStderr(), "waits up to %s, as no daemon answers at %s: %v\n", flags.wait, cfg.URL(), err)
+			said = true
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil, cmd.Context().Err()
+		case <-time.After(lookEvery):
+		}
+		h, err = openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
+	}
 	switch {
 	case errors.As(err, new(*disk.InUseError)):
 		return newRemote(cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))

@@ -61,7 +61,7 @@ func (b *commonFlags) register(cmd *cobra.Command, store bool) {
 }
 
 func (b *commonFlags) registerWait(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&b.wait, "wait", leaseWait, "how long to wait for another daemon that is writing back the same filter")
+	cmd.Flags().DurationVar(&b.wait, "wait", leaseWait, "how long to wait for another daemon that is writing back the same filter, or for a command that has the store open")
 }
 
 // load reads the settings; flags override them.

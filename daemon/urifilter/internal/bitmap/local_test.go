@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 )
@@ -47,5 +51,47 @@ func TestInitPastAVersionThatCannotBeUsed(t *testing.T) {
 		} else if err != nil || done != "created" {
 			t.Errorf("%s: %s, %v", spec.Name, done, err)
 		}
+	}
+}
+
+// told calls itself with what is written.
+type told func(text string)
+
+func (f told) Write(p []byte) (int, error) {
+	f(string(p))
+	return len(p), nil
+}
+
+// A command waits for another one that has the data directory, where no daemon answers, and then opens it.
+func TestCommandWaitsForAnotherOne(t *testing.T) {
+	cfg := configs.Default()
+	cfg.DataDir, cfg.Listen, cfg.MongoDB.URI, cfg.MongoDB.Database = t.TempDir(), "127.0.0.1:1", mongotest.Shared(t).URI(), "urifilter_"+bson.NewObjectID().Hex()
+	lock, err := disk.AcquireLock(filepath.Join(cfg.DataDir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags commonFlags
+	cmd := &cobra.Command{}
+	flags.register(cmd, true)
+	flags.registerWait(cmd)
+	cmd.SetContext(t.Context())
+	waits := 0
+	cmd.SetErr(told(func(text string) {
+		if strings.HasPrefix(text, "waits up to ") && strings.Contains(text, "held by process ") {
+			waits++
+			if err := lock.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	store, err := accessStore(cmd, &flags, cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says := store.describe(); waits != 1 || !strings.HasPrefix(says, "opening ") {
+		t.Errorf("it waited %d times; %s", waits, says)
+	}
+	if err := store.close(); err != nil {
+		t.Error(err)
 	}
 }
