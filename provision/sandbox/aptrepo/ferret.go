@@ -48,7 +48,8 @@ func buildFerret(ctx context.Context, cache string) (string, error) {
 		return "", fmt.Errorf("%s %s: checksum %s, want %s", module, version, got.Sum, sum)
 	}
 	// It is compiled as the main module, in a copy, with the file that its release
-	// process adds and without which it refuses to start, and as the tests are compiled.
+	// process adds and without which it refuses to start, and as the tests are compiled:
+	// with this module's SQLite, where its source is.
 	source := filepath.Join(work, "source")
 	if err := os.CopyFS(source, os.DirFS(got.Dir)); err != nil {
 		return "", err
@@ -56,8 +57,13 @@ func buildFerret(ctx context.Context, cache string) (string, error) {
 	if err := os.WriteFile(filepath.Join(source, "build", "version", "version.txt"), []byte(version+"\n"), 0o600); err != nil {
 		return "", err
 	}
+	if sqlite, err := output(ctx, "", goEnv(), "go", "list", "-mod=readonly", "-m", "modernc.org/sqlite"); err == nil {
+		if _, err := output(ctx, source, goEnv(), "go", "mod", "edit", "-require="+strings.Join(strings.Fields(sqlite), "@")); err != nil {
+			return "", err
+		}
+	}
 	built := filepath.Join(work, "ferretdb")
-	if _, err := output(ctx, source, goEnv(), "go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb"); err != nil {
+	if _, err := output(ctx, source, goEnv(), "go", "build", "-tags=ferretdb_no_postgresql", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", built, "./cmd/ferretdb"); err != nil {
 		return "", err
 	}
 	return binary, os.Rename(built, binary)

@@ -93,7 +93,7 @@ func buildTo(binary, cache string) error {
 	if err := os.WriteFile(version, []byte(ferretVersion+"\n"), 0o600); err != nil {
 		return err
 	}
-	sqlite, err := goCommand(filepath.Dir(cache), "list", "-m", "modernc.org/sqlite").Output()
+	sqlite, err := goCommand(filepath.Dir(cache), "list", "-mod=readonly", "-m", "modernc.org/sqlite").Output()
 	if err != nil {
 		return fmt.Errorf("the version of SQLite: %w", err)
 	}
