@@ -131,10 +131,12 @@ func TestWhoIsBlamedForRestarts(t *testing.T) {
 }
 
 // A start that systemd has not got to yet, as on a busy host, is waited for; a start that it has
-// given up is reported.
+// given up is reported. A daemon that waits for a command has not crashed, and one that waits for too long says
+// for whom.
 func TestStartThatWaits(t *testing.T) {
 	t.Parallel()
 	const stopped = "ExecMainStartTimestamp=1000 ActiveState=inactive SubState=dead NRestarts=0 MainPID=0"
+	const waits = counted + " StatusText=held-by-process-4189"
 	for name, c := range map[string]struct {
 		says []string
 		want string
@@ -142,29 +144,8 @@ func TestStartThatWaits(t *testing.T) {
 		"it has its turn late": {append(slices.Repeat([]string{stopped + " Job=7"}, 100), up), ""},
 		"it has been given up": {append(slices.Repeat([]string{stopped + " Job=7"}, 50), stopped), "systemd has not started the daemon: inactive (dead)"},
 		"nobody has asked":     {[]string{stopped + " Job=0"}, "systemd has not started the daemon"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := watch{Health: &Health{Timeout: time.Minute}, h: &told{says: c.says}, deadline: time.Now().Add(time.Minute), old: time.UnixMicro(1000), replace: true}
-				s, err := w.active(t.Context(), nil)
-				if c.want == "" && (err != nil || s.PID != 22) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-					t.Errorf("%v, %v; want %q", s, err, c.want)
-				}
-			})
-		})
-	}
-}
-
-// A daemon that waits for a command has not crashed, and one that waits for too long says for whom.
-func TestStartThatSaysWhatItWaitsFor(t *testing.T) {
-	t.Parallel()
-	const waits = counted + " StatusText=held-by-process-4189"
-	for name, c := range map[string]struct {
-		says []string
-		want string
-	}{
-		"it ends":         {append(slices.Repeat([]string{waits}, 100), up), ""},
-		"it does not end": {[]string{waits}, "the daemon is still activating after 1m0s: held-by-process-4189"},
+		"a command ends":       {append(slices.Repeat([]string{waits}, 100), up), ""},
+		"a command stays":      {[]string{waits}, "the daemon is still activating after 1m0s: held-by-process-4189"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
