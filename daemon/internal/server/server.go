@@ -74,7 +74,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		}
 	}()
 	defer lifecycle.KeepStarting()()
-	lifecycle.Notify(lifecycle.Status("Starting: loading filters"))
+	lifecycle.Notify(lifecycle.Status("Starting: %s", loading))
 	if d.secrets, err = openSecrets(cfg, log); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 )
 
+// loading is what a start does, for people.
+const loading = "loading filters"
+
 // OpenStore opens the stores in the settings, for a process other than the daemon.
 func OpenStore(ctx context.Context, cfg configs.Config, log *slog.Logger) (engine.Store, error) {
 	allowed, _ := memlimit.Allowed()
@@ -57,7 +60,7 @@ func openMain(ctx context.Context, cfg configs.Config, memory configs.Memory, da
 	var store *embedded.Store
 	var err error
 	if daemon {
-		store, err = embedded.OpenDaemon(ctx, o, lifecycle.TellHeld(log))
+		store, err = embedded.OpenDaemon(ctx, o, lifecycle.TellHeld(log, loading))
 	} else {
 		store, err = embedded.Open(o)
 	}

@@ -88,7 +88,7 @@ type ownCall struct {
 // durable when Remember returns.
 func Open(ctx context.Context, dir string, log *slog.Logger) (*Own, error) {
 	return open(ctx, dir, configs.Default().Durability, log, func(o embedded.Options) (*embedded.Store, error) {
-		return embedded.OpenDaemon(ctx, o, lifecycle.TellHeld(log))
+		return embedded.OpenDaemon(ctx, o, lifecycle.TellHeld(log, "opening the filter"))
 	})
 }
 

@@ -71,12 +71,12 @@ func KeepStarting() (stop func()) {
 }
 
 // TellHeld says, in the log and to the service manager, that a start waits because of held, and with nil
-// that it goes on.
-func TellHeld(log *slog.Logger) func(held error) {
+// that it goes on, with what it does next.
+func TellHeld(log *slog.Logger, next string) func(held error) {
 	return func(held error) {
 		if held == nil {
 			log.Info("the start goes on")
-			Notify(Status("Starting: loading filters"))
+			Notify(Status("Starting: %s", next))
 			return
 		}
 		log.Warn("the start waits until that process ends", "err", held)
