@@ -41,9 +41,9 @@ func (r *Reach) Away() bool {
 }
 
 // Unreachable reports whether err is that of a server that is away, and not that of one that
-// answers.
+// answers, or of this machine: each error number of the system is a net.Error, too.
 func Unreachable(err error) bool {
-	return errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout)
+	return errors.As(err, new(*net.OpError)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout)
 }
 
 // ClientLog receives what go-redis has to say. It is about single connections: many lines a
