@@ -54,10 +54,10 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 		return nil, err
 	}
 	if server := connection.FlagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
-		return newRemote(server, token, "as --server or URIFILTER_URL says")
+		return newRemote(cmd, flags, server, token, "as --server or URIFILTER_URL says")
 	}
 	if cfg.Store == "redis" && answers(cmd.Context(), cfg.URL()) {
-		return newRemote(cfg.URL(), token, "it runs here")
+		return newRemote(cmd, flags, cfg.URL(), token, "it runs here")
 	}
 	h, err := openLocal(cmd.Context(), cfg, want, cmd.ErrOrStderr())
 	for until, said := time.Now().Add(flags.wait), false; errors.As(err, new(*disk.InUseError)) && time.Now().Before(until) && !answers(cmd.Context(), cfg.URL()); {
@@ -74,10 +74,10 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 	}
 	switch {
 	case errors.As(err, new(*disk.InUseError)):
-		return newRemote(cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))
+		return newRemote(cmd, flags, cfg.URL(), token, fmt.Sprintf("it has %s open", cfg.DataDir))
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission):
-		if answers(cmd.Context(), cfg.URL()) {
-			return newRemote(cfg.URL(), token, fmt.Sprintf("%s cannot be opened here", cfg.DataDir))
+		if err := ping(cmd.Context(), cfg.URL()); answered(err) || silent(err) {
+			return newRemote(cmd, flags, cfg.URL(), token, fmt.Sprintf("%s cannot be opened here", cfg.DataDir))
 		}
 		return nil, fmt.Errorf("%w\nhint: name the data directory (--data-dir, --config), or the daemon to ask (--server), or run as the daemon's user", err)
 	}
@@ -85,13 +85,24 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 }
 
 // answers reports whether a daemon answers at the address.
-func answers(ctx context.Context, address string) bool {
+func answers(ctx context.Context, address string) bool { return answered(ping(ctx, address)) }
+
+// ping asks a daemon whether it is ready.
+func ping(ctx context.Context, address string) error {
 	c, err := client.New(address, client.WithTimeout(2*time.Second), client.WithPatience(0))
 	if err != nil {
-		return false
+		return err
 	}
 	defer c.Close()
+	return c.Ready(ctx)
+}
+
+// answered reports for the error of a ping whether it is the answer of a daemon.
+func answered(err error) bool {
 	var answer *client.Error
-	err = c.Ready(ctx)
 	return err == nil || errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable
 }
+
+// silent reports whether err is that of a call that was taken and got no answer in time. A daemon that loads its
+// filters does so.
+func silent(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

@@ -22,7 +22,7 @@ type commonFlags struct {
 	config, dataDir, server string
 	token                   connection.Credential
 	asJSON, quiet, yield    bool
-	wait                    time.Duration // for other processes that are writing back
+	wait                    time.Duration // for other processes
 }
 
 // New makes the command bitmap.
@@ -57,11 +57,8 @@ func (b *commonFlags) register(cmd *cobra.Command, store bool) {
 		f.StringVar(&b.dataDir, "data-dir", configs.Default().DataDir, "the embedded store's `folder`")
 		f.StringVarP(&b.server, "server", "s", "", "ask the daemon at this `URL` (env URIFILTER_URL)")
 		b.token.Register(cmd)
+		f.DurationVar(&b.wait, "wait", leaseWait, "how long to wait for a daemon that still starts, or a command that has the store open, and for another writeback of the same filter")
 	}
-}
-
-func (b *commonFlags) registerWait(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&b.wait, "wait", leaseWait, "how long to wait for another daemon that is writing back the same filter, or for a command that has the store open")
 }
 
 // load reads the settings; flags override them.
@@ -93,7 +90,6 @@ there is not changed, so that a second run says "unchanged".`,
 		},
 	}
 	flags.register(cmd, true)
-	flags.registerWait(cmd)
 	return cmd
 }
 
@@ -116,7 +112,6 @@ same bit-map.`,
 		},
 	}
 	flags.register(cmd, true)
-	flags.registerWait(cmd)
 	cmd.Flags().BoolVar(&flags.yield, "yield", false, "skip filters that another daemon is writing back")
 	return cmd
 }

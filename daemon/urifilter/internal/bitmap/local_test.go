@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -73,7 +76,6 @@ func TestCommandWaitsForAnotherOne(t *testing.T) {
 	var flags commonFlags
 	cmd := &cobra.Command{}
 	flags.register(cmd, true)
-	flags.registerWait(cmd)
 	cmd.SetContext(t.Context())
 	waits := 0
 	cmd.SetErr(told(func(text string) {
@@ -93,5 +95,65 @@ func TestCommandWaitsForAnotherOne(t *testing.T) {
 	}
 	if err := store.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A daemon that still loads takes calls and does not answer them: a command waits for it, and says so.
+func TestCommandWaitsForADaemonThatLoads(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"filters":[]}`) })}
+	defer daemon.Close()
+	for _, name := range []string{"init", "update", "restore", "status"} {
+		if found, _, err := New().Find([]string{name}); err != nil || found.Flags().Lookup("wait") == nil {
+			t.Errorf("%s has no --wait: %v", name, err)
+		}
+	}
+	var flags commonFlags
+	cmd := &cobra.Command{}
+	flags.register(cmd, true)
+	flags.server = l.Addr().String()
+	if err := cmd.Flags().Set("server", flags.server); err != nil {
+		t.Fatal(err)
+	}
+	cmd.SetContext(t.Context())
+	waits := 0
+	cmd.SetErr(told(func(text string) {
+		if strings.HasPrefix(text, "waits up to 10m0s: the daemon at ") {
+			waits++
+			go daemon.Serve(l)
+		}
+	}))
+	store, err := accessStore(cmd, &flags, configs.Default(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.close()
+	if _, err := store.filters(t.Context()); err != nil || waits != 1 {
+		t.Errorf("it waited %d times; %v", waits, err)
+	}
+}
+
+// Without --wait, or when it is over, the error says what may be the matter.
+func TestDaemonThatDoesNotAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(told(func(text string) { t.Errorf("it says %q", text) }))
+	store, err := newRemote(cmd, &commonFlags{}, l.Addr().String(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.close()
+	ended, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	if _, err := store.filters(ended); err == nil || !strings.Contains(err.Error(), "\nhint: it may still load its filters") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
@@ -18,10 +21,20 @@ type remote struct {
 	why    string
 }
 
-func newRemote(server, token, why string) (storeAccess, error) {
+// newRemote waits for a daemon that does not answer yet, as far as the flags allow.
+func newRemote(cmd *cobra.Command, flags *commonFlags, server, token, why string) (storeAccess, error) {
 	daemon, err := client.New(server, client.WithToken(token))
 	if err != nil {
 		return nil, command.UsageError{Err: err}
+	}
+	for until, said := time.Now().Add(flags.wait), false; silent(ping(cmd.Context(), server)) && time.Now().Before(until); said = true {
+		if !said {
+			fmt.Fprintf(cmd.ErrOrStderr(), "waits up to %s: the daemon at %s does not answer yet; it may still load its filters\n", flags.wait, daemon.URL())
+		}
+	}
+	if err := cmd.Context().Err(); err != nil {
+		daemon.Close()
+		return nil, err
 	}
 	return &remote{daemon, why}, nil
 }
@@ -29,7 +42,8 @@ func newRemote(server, token, why string) (storeAccess, error) {
 func (r *remote) describe() string { return "asking the daemon at " + r.daemon.URL() + ": " + r.why }
 
 func (r *remote) filters(ctx context.Context) (client.FilterList, error) {
-	return r.daemon.AllFilters(ctx)
+	list, err := r.daemon.AllFilters(ctx)
+	return list, r.explain(err)
 }
 
 func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, archived bool, err error) {
@@ -39,12 +53,12 @@ func (r *remote) ensure(ctx context.Context, spec engine.Spec) (done string, arc
 	case err == nil:
 		return "unchanged", info.LastWriteback != nil, nil
 	case !errors.As(err, &answer) || answer.ErrorCode != problem.UnknownFilter:
-		return "", false, err
+		return "", false, r.explain(err)
 	}
 	info, _, err = r.daemon.CreateFilter(ctx, spec.Name, askedSpec(spec))
 	switch {
 	case err != nil:
-		return "", false, err
+		return "", false, r.explain(err)
 	case info.LastWriteback != nil:
 		return "restored", true, nil
 	}
@@ -75,7 +89,10 @@ func (r *remote) restore(ctx context.Context, name, version string, _ archive.Pr
 // explain adds what to do if the daemon's answer does not say it.
 func (r *remote) explain(err error) error {
 	var answer *client.Error
-	if !errors.As(err, &answer) {
+	switch {
+	case silent(err):
+		return fmt.Errorf("%w\nhint: it may still load its filters, as its log says (journalctl -u urifilter); --wait waits longer for that", err)
+	case !errors.As(err, &answer):
 		return err
 	}
 	switch answer.ErrorCode {
