@@ -159,6 +159,19 @@ func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	if _, err := b.Lookup("bad"); !errors.As(err, new(*engine.UnknownFilterError)) {
 		t.Errorf("got %v, want an UnknownFilterError", err)
 	}
+	// Damaged while it is served.
+	bad = engine.Quarantined{ID: 1, Name: "uri", Where: "there", Cause: errors.New("damaged")}
+	s.changes <- engine.Change{Spec: spec(1, "uri"), Gone: set, Bad: &bad}
+	s.changes <- engine.Change{}
+	for _, ref := range []string{"uri", "1"} {
+		if _, err := b.Lookup(ref); !errors.As(err, new(*engine.QuarantinedError)) {
+			t.Errorf("%s: %v, want a QuarantinedError", ref, err)
+		}
+	}
+	s.changes <- engine.Change{Mended: &bad}
+	s.changes <- engine.Change{Spec: spec(1, "uri"), Set: set}
+	serves("uri", set)
+	serves("1", set)
 	// Dropped by another daemon without notice to this one: it is made, not found.
 	s.gone["uri"] = true
 	f, created, err := b.Create(t.Context(), spec(1, "uri"))

@@ -23,6 +23,11 @@ func (e *Engine) apply(change Change) {
 		return
 	case change.Bad != nil:
 		e.confine(*change.Bad)
+		e.mu.Lock()
+		if have := e.name[change.Spec.Name]; have != nil && have.Set == change.Gone {
+			e.remove(have)
+		}
+		e.mu.Unlock()
 		return
 	case change.Mended != nil:
 		e.release(*change.Mended)

@@ -200,7 +200,8 @@ func Ended(set Set) bool {
 type Change struct {
 	Spec      Spec
 	Set, Gone Set
-	// Bad is in quarantine from now on, Mended no longer; nil: none.
+	// Bad is in quarantine from now on, and Gone, if it was served, is no longer; Mended is in quarantine no
+	// longer; nil: none.
 	Bad, Mended *Quarantined
 	// Taken, if not nil, is closed by the engine; nothing is changed.
 	Taken chan<- struct{}

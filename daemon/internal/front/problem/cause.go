@@ -62,7 +62,7 @@ func Of(err error) *Error {
 		}
 		return f
 	case errors.As(err, &bad):
-		return &Error{Code: FilterQuarantined, Detail: "filter " + bad.Name + ": the daemon's log, at its start, names what is damaged and the ways out"}
+		return &Error{Code: FilterQuarantined, Detail: "filter " + bad.Name + ": the daemon's log names what is damaged and the ways out"}
 	case errors.As(err, &waits) && waits.Cause == nil:
 		return &Error{Code: FilterRestoring, Detail: waits.Error()}
 	case errors.As(err, &waits):

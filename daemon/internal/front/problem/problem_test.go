@@ -76,7 +76,7 @@ func TestOf(t *testing.T) {
 		{&engine.RestoringError{Filter: "x"}, FilterRestoring, "TRYAGAIN filter_restoring: filter x: is being restored from the archive"},
 		{&engine.RestoringError{Filter: "x", Cause: cause}, ArchiveUnavailable, "TRYAGAIN archive_unavailable: filter x: waits for the archive"},
 		{&engine.QuarantinedError{Quarantined: engine.Quarantined{Name: "x", Cause: cause}}, FilterQuarantined,
-			"ERR filter_quarantined: filter x: the daemon's log, at its start, names what is damaged and the ways out"},
+			"ERR filter_quarantined: filter x: the daemon's log names what is damaged and the ways out"},
 		{&engine.SpecError{Field: "capacity", Msg: "0: want 1"}, InvalidFilter, "ERR invalid_filter: capacity: 0: want 1"},
 		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrNoBitMap}, BitMapNotSupported, "ERR bitmap_not_supported: filter x: is of the kind sieve, which has no bit-map"},
 		{&engine.KindError{Filter: "x", Kind: "sieve", Lacks: engine.ErrForgetsNone}, ForgetNotSupported, "ERR forget_not_supported: filter x: is of the kind sieve, which cannot forget single items " +

@@ -36,12 +36,14 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 	}
 	delete(all, registry.FormatField)
 	s.followQuarantine(all)
+	var errs []error
 	for _, f := range s.all() {
 		mine := f.Base().Entry
 		text, ok := all[mine.Spec.Name]
 		if ok {
 			if e, err := registry.Decode(mine.Spec.Name, text); err != nil || e == mine {
 				delete(all, mine.Spec.Name)
+				errs = append(errs, s.tryBad(ctx, f, text))
 				continue
 			}
 		}
@@ -52,7 +54,6 @@ func (s *Store) follow(ctx context.Context, epoch uint64) error {
 			s.forget(f)
 		}
 	}
-	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		err := s.serveEntry(ctx, name, all[name], func() bool { return s.syncedSince(epoch) })
 		if err != nil && !errors.Is(err, engine.ErrNoSpace) {

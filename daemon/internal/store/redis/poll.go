@@ -73,7 +73,7 @@ func (s *Store) pollOnce(ctx context.Context, epoch uint64) error {
 	if err := s.publishAll(ctx); err != nil {
 		return err
 	}
-	return s.followUnacked(ctx, false)
+	return s.followUnacked(ctx, s.bad(), false)
 }
 
 // publisher puts unacknowledged items where all daemons see them, as soon as Redis answers. While
@@ -95,18 +95,17 @@ func (s *Store) publishAll(ctx context.Context) error {
 	if _, err := s.state.Check(); err != nil {
 		return err
 	}
-	var errs []error
-	for _, f := range s.all() {
+	return s.each(s.bad(), func(f base.Filter) error {
 		if u, ok := f.(base.Unacknowledging); ok {
-			errs = append(errs, u.PublishUnacked(ctx, s.servers.Batches))
+			return u.PublishUnacked(ctx, s.servers.Batches)
 		}
-	}
-	return errors.Join(errs...)
+		return nil
+	})
 }
 
 // followUnacked reads the sets in Redis if another daemon has added to one since they were last
-// read, or always.
-func (s *Store) followUnacked(ctx context.Context, always bool) error {
+// read, or always. It leaves out the filters that are bad.
+func (s *Store) followUnacked(ctx context.Context, bad map[base.Filter]bool, always bool) error {
 	version, err := s.servers.Admin.Get(ctx, bitmap.UnackedVersion).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
@@ -117,12 +116,14 @@ func (s *Store) followUnacked(ctx context.Context, always bool) error {
 	if same && !always {
 		return nil
 	}
-	for _, f := range s.all() {
+	err = s.each(bad, func(f base.Filter) error {
 		if u, ok := f.(base.Unacknowledging); ok {
-			if err := u.RefreshUnacked(ctx); err != nil {
-				return err
-			}
+			return u.RefreshUnacked(ctx)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	s.unackedRead = version

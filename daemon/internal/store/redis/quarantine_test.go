@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/exact"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
@@ -169,6 +170,87 @@ func TestQuarantineOfKeys(t *testing.T) {
 			t.Errorf("%s: %+v", name, change)
 		}
 		waitReady(t, store, second)
+	}
+}
+
+// A key of a filter that is served becomes another program's: at the next resync that filter alone goes into
+// quarantine, at all daemons. When the key is gone it is served again, with what the daemons knew.
+func TestQuarantineOfServed(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	store, beside := opened(t, config(server.Addr))
+	second, _ := opened(t, config(server.Addr))
+	meet(t, store, second)
+	add(t, beside, 0, 100)
+	bits := func(id int, name, onFull string) engine.Spec {
+		return engine.Spec{ID: id, Name: name, Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: onFull}}
+	}
+	stripe := func(set engine.Set) string {
+		return set.(interface{ StripeKeys() []string }).StripeKeys()[0]
+	}
+	unacked := func(set engine.Set) string { return registry.UnackedKey(set.(base.Filter).Base().Entry) }
+	foreign := []string{"hset", "of another", "program"}
+	for name, c := range map[string]struct {
+		engine.Spec
+		key   func(set engine.Set) string
+		write []string
+	}{
+		"stripe of another type":     {bits(2, "bits", "warn"), stripe, foreign},
+		"stripe of other content":    {bits(3, "text", "warn"), stripe, []string{"set", "of another program"}},
+		"stripe of another map":      {bits(4, "map", "warn"), stripe, []string{"set", "URISxxxx and more"}},
+		"stripe of one that grows":   {bits(5, "grows", "grow"), stripe, foreign},
+		"unacknowledged items":       {bits(6, "unacked", "warn"), unacked, foreign},
+		"witness":                    {engine.Spec{ID: 7, Name: "witness", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Witness(0) }, foreign},
+		"leases":                     {engine.Spec{ID: 8, Name: "leases", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Removals.LeasesKey(0) }, []string{"set", "of another program"}},
+		"forgotten items":            {engine.Spec{ID: 9, Name: "forgotten", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Witness(63) + ":forgotten" }, foreign},
+		"how far daemons have heard": {engine.Spec{ID: 10, Name: "followed", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Witness(63) + ":followed" }, foreign},
+	} {
+		set, err := second.Create(ctx, c.Spec, storetest.Identity())
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := nextChange(t, store)
+		if change.Set == nil {
+			t.Fatalf("%s: %+v", name, change)
+		}
+		sets := []engine.Set{change.Set, set}
+		if isNew, _ := addUntilAnswered(t, set, 0, 100); countOf(isNew) < 90 {
+			t.Errorf("%s: %d are new, want nearly all", name, countOf(isNew))
+		}
+		server.CLI("del", c.key(set))
+		server.CLI(append([]string{c.write[0], c.key(set)}, c.write[1:]...)...)
+		store.state.Invalidate(insync.ErrLost)
+		for i, s := range []*Store{store, second} {
+			if change := nextChange(t, s); change.Bad == nil || change.Gone != sets[i] || change.Bad.Name != c.Name || !strings.Contains(change.Bad.Cause.Error(), "another") {
+				t.Fatalf("%s: %+v", name, change)
+			}
+			waitReady(t, s)
+			if _, err := sets[i].Add(ctx, storetest.Keys(set, 0, 1), make([]bool, 1)); !errors.As(err, new(*engine.QuarantinedError)) {
+				t.Errorf("%s: an item: %v", name, err)
+			}
+			if !slices.ContainsFunc(s.Quarantined(), func(q engine.Quarantined) bool { return q.Name == c.Name }) {
+				t.Errorf("%s: in quarantine are %+v", name, s.Quarantined())
+			}
+		}
+		if isNew, _ := addUntilAnswered(t, beside, 0, 100); countOf(isNew) != 0 {
+			t.Errorf("%s: of the other filter %d items are new", name, countOf(isNew))
+		}
+		server.CLI("del", c.key(set))
+		for i, s := range []*Store{store, second} {
+			if change := nextChange(t, s); change.Mended == nil || change.Mended.Name != c.Name {
+				t.Fatalf("%s: %+v", name, change)
+			}
+			if change := nextChange(t, s); change.Set != sets[i] {
+				t.Fatalf("%s: %+v", name, change)
+			}
+			if isNew, _ := addUntilAnswered(t, sets[i], 0, 100); countOf(isNew) != 0 {
+				t.Errorf("%s: %d items are new again", name, countOf(isNew))
+			}
+			if len(s.Quarantined()) != 0 {
+				t.Errorf("%s: in quarantine are %+v", name, s.Quarantined())
+			}
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -94,10 +93,9 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 	// put back what they know.
 	servers := strings.Join(ids, " ")
 	first := started && s.state.WasSynced() && s.stoppedFor != servers
-	for _, f := range s.all() {
-		if err := f.Stop(ctx, first); err != nil {
-			return false, fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
-		}
+	bad := map[base.Filter]bool{} // those in quarantine are tried again
+	if err := s.each(bad, func(f base.Filter) error { return f.Stop(ctx, first) }); err != nil {
+		return false, err
 	}
 	s.stoppedFor = servers
 	witnesses, err := s.barrier.LeaveMarkers(ctx)
@@ -116,7 +114,7 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 		return false, err
 	}
 	if !justRead {
-		if lost, err = s.resyncAll(ctx); err != nil {
+		if lost, err = s.resyncAll(ctx, bad); err != nil {
 			return lost, err
 		}
 	}
@@ -131,17 +129,23 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 		return lost, err
 	}
 	// Learn what the others have put back before anything is answered.
-	for _, f := range s.all() {
+	err = s.each(bad, func(f base.Filter) error {
 		if m, ok := f.(base.Mirrored); ok {
-			if err := m.Reload(ctx); err != nil {
-				return lost, fmt.Errorf("filter %s: %w", f.Base().Spec.Name, err)
-			}
+			return m.Reload(ctx)
 		}
-	}
-	if err := s.followUnacked(ctx, true); err != nil {
+		return nil
+	})
+	if err != nil {
 		return lost, err
 	}
-	return lost, witnesses.Remove(ctx)
+	if err := s.followUnacked(ctx, bad, true); err != nil {
+		return lost, err
+	}
+	if err := witnesses.Remove(ctx); err != nil {
+		return lost, err
+	}
+	s.release(bad)
+	return lost, nil
 }
 
 // beatMeanwhile writes heartbeats until the function that it returns is called: putting back a
@@ -159,12 +163,12 @@ func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
 }
 
 // resyncAll ors every mirror into Redis, and the archive's bits if a stripe was gone.
-func (s *Store) resyncAll(ctx context.Context) (lost bool, err error) {
-	for _, f := range s.all() {
+func (s *Store) resyncAll(ctx context.Context, bad map[base.Filter]bool) (lost bool, err error) {
+	return lost, s.each(bad, func(f base.Filter) error {
 		spec := f.Base().Spec
 		gone, err := f.Resync(ctx)
 		if err != nil {
-			return lost, fmt.Errorf("filter %s: %w", spec.Name, err)
+			return err
 		}
 		if bits, ok := f.(engine.BitMap); ok && gone && s.restore != nil {
 			if err := s.restore(ctx, spec, unserved{bits}); err != nil {
@@ -175,8 +179,8 @@ func (s *Store) resyncAll(ctx context.Context) (lost bool, err error) {
 			s.log.Warn("redis has lost a filter that daemons do not mirror whole; what neither the archive nor a mirror has is new again", "filter", spec.Name)
 		}
 		lost = lost || gone
-	}
-	return lost, nil
+		return nil
+	})
 }
 
 // restoredPerSecond is how many bytes of a bit-map a daemon restores from the archive per second,

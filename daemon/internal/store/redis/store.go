@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
@@ -230,10 +228,7 @@ func (s *Store) load(ctx context.Context, name, text string) (_ base.Filter, los
 		return nil, false, err
 	}
 	if lost, err = f.Load(ctx); err != nil {
-		if redis.HasErrorPrefix(err, "WRONGTYPE") && !shared.IsDamaged(err) {
-			err = shared.Damaged(registry.Foreign(registry.KeysOf(e) + "...}"))
-		}
-		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, err), base.Close(f))
+		return nil, false, errors.Join(fmt.Errorf("filter %s: %w", name, damage(e, err)), base.Close(f))
 	}
 	if lost {
 		s.log.Warn("redis has lost a part of the filter", "filter", name)

@@ -147,7 +147,7 @@ func publishNow(t testing.TB, s engine.Set, other *Store) {
 			t.Fatal(err)
 		}
 	}
-	if err := other.followUnacked(context.Background(), true); err != nil {
+	if err := other.followUnacked(context.Background(), other.bad(), true); err != nil {
 		t.Fatal(err)
 	}
 }

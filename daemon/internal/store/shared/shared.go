@@ -27,7 +27,7 @@ func IsDamaged(err error) bool { return errors.As(err, new(damagedError)) }
 
 // Quarantine has the filters that a daemon does not serve, because their entries or their data cannot be
 // understood: it serves the others, and gives the name and the id of such a filter to no other. Where
-// distinguishes successive entries of one name. A daemon that is already serving a filter when it is
+// distinguishes successive entries of one name. A daemon that is already serving a filter when its entry is
 // damaged goes on until it is restarted.
 type Quarantine struct {
 	mu  sync.Mutex

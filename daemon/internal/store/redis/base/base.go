@@ -122,6 +122,9 @@ type Common struct {
 	Use   sync.RWMutex // read-held by all that use the memory, write-held to free it
 	ended atomic.Bool
 	freed bool
+
+	// Bad is why the filter is in quarantine; nil: it is served. The store sets it.
+	Bad atomic.Pointer[engine.Quarantined]
 }
 
 // Base implements Filter.
@@ -141,6 +144,15 @@ func (k *Common) Enter() error {
 		return &engine.UnknownFilterError{Ref: k.Spec.Name}
 	}
 	return nil
+}
+
+// Check returns why no batch of the filter may be sent now, or nil if one may.
+func (k *Common) Check() error {
+	if bad := k.Bad.Load(); bad != nil {
+		return &engine.QuarantinedError{Quarantined: *bad}
+	}
+	_, err := k.State.Check()
+	return err
 }
 
 // Close ends a filter; those who use it are waited for.

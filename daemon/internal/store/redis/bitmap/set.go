@@ -85,7 +85,7 @@ func (s *Set) Add(ctx context.Context, keys []bloom.Hash, isNew []bool) (int, er
 	defer s.Use.RUnlock()
 	s.State.Flight.RLock()
 	defer s.State.Flight.RUnlock()
-	if _, err := s.State.Check(); err != nil {
+	if err := s.Check(); err != nil {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -162,7 +162,7 @@ func (s *Set) Has(ctx context.Context, keys []bloom.Hash, isNew []bool) error {
 	defer s.Use.RUnlock()
 	s.State.Flight.RLock()
 	defer s.State.Flight.RUnlock()
-	if _, err := s.State.Check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	verdicts := make([]servers.Verdict, len(keys))

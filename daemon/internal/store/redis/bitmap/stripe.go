@@ -63,9 +63,9 @@ func (s *Set) putStripe(ctx context.Context, l *layer, i int, data []byte, repla
 	case code == 0:
 		return true, nil
 	case code == -1:
-		return false, fmt.Errorf("key %s: %w", key, base.ErrOther)
+		return false, shared.Damaged(fmt.Errorf("key %s: %w", key, base.ErrOther))
 	case code == -2:
-		return false, registry.Foreign(key)
+		return false, shared.Damaged(registry.Foreign(key))
 	}
 	return false, nil
 }
@@ -113,7 +113,7 @@ func (s *Set) Stripe(ctx context.Context, i int, buf []byte) ([]byte, error) {
 	defer s.Use.RUnlock()
 	s.State.Flight.RLock()
 	defer s.State.Flight.RUnlock()
-	if _, err := s.State.Check(); err != nil {
+	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	n, i := s.Entry.Header.StripeOf(i)

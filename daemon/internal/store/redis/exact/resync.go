@@ -20,8 +20,10 @@ func (s *Set) Create(ctx context.Context) error {
 
 // Load implements base.Filter.
 func (s *Set) Load(ctx context.Context) (lost bool, err error) {
-	s.look(ctx)
-	return s.Set.Load(ctx)
+	if lost, err = s.Set.Load(ctx); err == nil { // else it is tried again, once a second
+		s.look(ctx)
+	}
+	return lost, err
 }
 
 // Stop implements base.Filter.

@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Set is a filter of the kind exact. `SADD set item` replies 1 to one caller of all daemons.
@@ -62,7 +63,7 @@ func (p places) Place(key bloom.Hash) forgotten.Place {
 
 func (p places) Moved(key bloom.Hash, from forgotten.Place) error {
 	if from.Level >= deepest {
-		return registry.Foreign(from.Key)
+		return shared.Damaged(registry.Foreign(from.Key))
 	}
 	p.tree.note(p.tree.nodeOf(key, from.Level))
 	return nil

@@ -47,29 +47,31 @@ redis.call('DEL', KEYS[2])
 return was and 0 or 1
 `
 
-// read reads all witnesses with the admin client; Unknown: a witness is missing.
+// read reads all witnesses with the admin client; Unknown: a witness is missing. It also asks for the other
+// keys, so that the error is the same whenever one of them is of another type.
 func (l *Log) read(ctx context.Context) (marks Marks, whole bool, err error) {
 	var cmds [Groups]*redis.StringCmd
-	_, err = l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+	all, err := l.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for g := range Groups {
 			cmds[g] = p.Get(ctx, l.keys[g].witness)
+			p.LRange(ctx, l.keys[g].log, 0, 0)
+			p.Get(ctx, l.keys[g].followed)
+			p.HLen(ctx, l.keys[g].leases)
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if len(all) == 0 {
 		return marks, false, err
+	}
+	for _, cmd := range all {
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return marks, false, err
+		}
 	}
 	marks, whole = NoMarks(), true
 	for g, cmd := range cmds {
-		switch err := cmd.Err(); {
-		case errors.Is(err, redis.Nil):
+		if cmd.Err() != nil || l.heard(&marks, g, cmd.Val()) != nil {
 			whole = false
-		case err != nil:
-			return marks, false, err
-		default:
-			if l.heard(&marks, g, cmd.Val()) != nil {
-				whole = false
-			}
 		}
 	}
 	return marks, whole, nil

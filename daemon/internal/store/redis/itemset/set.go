@@ -77,7 +77,7 @@ func (s *Set) Begin() (end func(), err error) {
 		s.State.Flight.RUnlock()
 		s.Use.RUnlock()
 	}
-	if _, err := s.State.Check(); err != nil {
+	if err := s.Check(); err != nil {
 		end()
 		return nil, err
 	}

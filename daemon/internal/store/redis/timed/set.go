@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
 // Set is a filter of the kind timing. Each item is a key in Redis that expires there, by the
@@ -58,8 +59,11 @@ func (p places) Place(key bloom.Hash) forgotten.Place {
 	return forgotten.Place{Key: string(p.key(nil, key))}
 }
 
-func (p places) Moved(_ bloom.Hash, from forgotten.Place) error { return registry.Foreign(from.Key) }
-func (p places) Drop(keys []bloom.Hash)                         { p.mirror.Forget(keys) }
+func (p places) Moved(_ bloom.Hash, from forgotten.Place) error {
+	return shared.Damaged(registry.Foreign(from.Key))
+}
+
+func (p places) Drop(keys []bloom.Hash) { p.mirror.Forget(keys) }
 
 func (p places) DropGroup(g int) {
 	const share = timing.Parts / forgotten.Groups
