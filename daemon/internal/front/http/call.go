@@ -110,8 +110,10 @@ func (c *call) serve() error {
 	}
 	c.holder.Token = c.who
 	c.acted = act.audit
-	if err := c.takes(act.query); err != nil {
-		return err
+	if !act.ownQuery {
+		if err := c.takes(act.query); err != nil {
+			return err
+		}
 	}
 	return act.do(c)
 }

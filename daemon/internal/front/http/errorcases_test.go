@@ -89,6 +89,7 @@ func errorCases() map[string]errorCase {
 		"no filter in the query":  {code: "missing_parameter", status: 400, call: apitest.Lines("", "a\n")},
 		"typing error in query":   {code: "unknown_parameter", status: 400, call: apitest.Lines("?filter_typeid=1&expires=5", "a\n")},
 		"parameter beside JSON":   {code: "unknown_parameter", status: 400, detail: `"filter": such a call takes none: in JSON it is a member; for one item a line send Content-Type: text/plain`, call: apitest.Request("POST", "/api/v1/filter?filter=1", "a\nb", "Content-Type", "application/x-www-form-urlencoded")},
+		"mistyped beside JSON":    {code: "unknown_parameter", status: 400, detail: `"filtr": such a call takes none: in JSON it is a member; for one item a line send Content-Type: text/plain`, call: apitest.Request("POST", "/api/v1/check?filtr=1", ok, "Content-Type", apitest.JSONType)},
 		"mistyped parameter":      {code: "unknown_parameter", status: 400, detail: `"fro"; did you mean from?`, call: apitest.Request("POST", "/api/v1/filters/uri/merge?fro=ip", "")},
 		"filter twice in query":   {code: "invalid_parameter", status: 400, call: apitest.Lines("?filter_typeid=1&filter_typeid=2", "a\n")},
 		"bad query":               {code: "invalid_parameter", status: 400, call: apitest.Lines("?filter_typeid=%zz", "a\n")},

@@ -55,6 +55,7 @@ type action struct {
 	tokenInBody bool
 	audit       string   // its name in the audit line; "": it has no line
 	query       []string // the parameters that it takes, if its path is below pathAPI; other paths take any
+	ownQuery    bool     // do itself looks at them: which it takes depends on the body
 	do          func(*call) error
 }
 
@@ -80,14 +81,14 @@ type route struct {
 
 // newRoutes is the table of all paths.
 func (s *Server) newRoutes(registry *prometheus.Registry) map[string]*route {
-	filter := action{scope: scopeFilter, tokenInBody: true, query: streamParameters(), do: (*call).filter}
+	filter := action{scope: scopeFilter, tokenInBody: true, ownQuery: true, do: (*call).filter}
 	scrape := promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	routes := map[string]*route{}
 	for path, actions := range map[string]map[string]action{
 		pathFilter:          {http.MethodPost: filter},
 		pathOldFilter:       {http.MethodPost: filter},
 		pathOldFilter + "/": {http.MethodPost: filter},
-		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, query: streamParameters(), do: (*call).check}},
+		pathCheck:           {http.MethodPost: {scope: scopeRead, tokenInBody: true, ownQuery: true, do: (*call).check}},
 		pathForget:          {http.MethodPost: {scope: scopeForget, tokenInBody: true, do: (*call).forget}},
 		pathNear:            {http.MethodPost: {scope: scopeRead, tokenInBody: true, do: (*call).near}}, // if it remembers: see near
 		pathReserve:         {http.MethodPost: {scope: scopeFilter, tokenInBody: true, do: (*call).reserve}},
