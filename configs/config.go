@@ -225,7 +225,7 @@ type Limits struct {
 	BodyTimeout time.Duration `yaml:"body_timeout"`
 	// HeldBytes bounds the bodies in memory of all requests together, with 25 bytes for each item
 	// of a list, and 128 for each document and what is told of those near it; a stream counts as
-	// 4 MiB, and a body that grows counts twice for a moment. Calls beyond it get 503
+	// 4 MiB, a body that grows counts twice for a moment, and an answer until it is sent. Calls beyond it get 503
 	// overloaded, and so do those of one token, or from one other machine, beyond three times
 	// what is then left for all others: three quarters of it, if no others call. 0, or twice
 	// body_bytes or more; a quarter of memory_bytes at most is used. Default 0: four times

@@ -88,8 +88,9 @@ type Limits struct {
 	BodyTimeout time.Duration
 	// HeldBytes bounds the bodies in memory of all requests together. A stream counts as
 	// 4 MiB; a growing body counts briefly with its old and its new buffer. Beyond it,
-	// requests get 503 overloaded. The other memory of a request (its unescaped items,
-	// its answer) is at most about twice its body. The calls of one token, and those from one
+	// requests get 503 overloaded. An answer counts until it is sent; if there is no room for
+	// it, it takes that of its body. The other memory of a request (its unescaped items) is at
+	// most about its body. The calls of one token, and those from one
 	// other machine, get at most three times what is then left for others. If tokens are
 	// required, bodies without an Authorization header have at most 64 KiB, with a separate
 	// bound for all of them.

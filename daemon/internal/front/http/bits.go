@@ -1,7 +1,6 @@
 package http
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -61,7 +60,7 @@ func (c *call) sendBits() error {
 		skipped.tell(h)
 	}
 	c.out = appendBits(c.out[:0], c.work.IsNew, c.req.List.Holes())
-	return c.send(http.StatusOK, c.s.header.bits, c.out)
+	return c.sendOut(c.s.header.bits)
 }
 
 // appendBits appends a bit for each item of a list, of which holes were skipped, see items.List.Holes.

@@ -274,6 +274,15 @@ func (c *call) send(status int, contentType []string, body []byte) error {
 	return nil
 }
 
+// sendOut answers with out, which is counted until it is sent. Its items may be remembered, so it is sent even if there
+// is no room for it: the body, which nobody needs any more, then gives its own.
+func (c *call) sendOut(contentType []string) error {
+	if n := int64(cap(c.out)); n > firstRead && !c.hold(n) {
+		c.buf, c.req = nil, items.Request{}
+	}
+	return c.send(http.StatusOK, contentType, c.out)
+}
+
 // write writes a piece of the answer, with the head before the first one.
 func (c *call) write(piece []byte) error {
 	var answer *gather.Answer

@@ -148,6 +148,9 @@ func (c *call) pack(h http.Header, body []byte) []byte {
 	if len(c.packed) >= len(body) {
 		return body
 	}
+	if n := int64(cap(c.packed)); n > firstRead && !c.hold(n) {
+		c.out = nil // it need not be sent any more
+	}
 	h.Set("Content-Encoding", k.name)
 	return c.packed
 }

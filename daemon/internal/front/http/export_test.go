@@ -2,6 +2,7 @@ package http
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/front/http/status"
@@ -26,6 +27,19 @@ func (s *Server) Routes() map[string][]string {
 		}
 	}
 	return routes
+}
+
+// SendOut sends an answer of n bytes to a body as long, and returns how many bytes of that body were still kept then.
+func (s *Server) SendOut(w http.ResponseWriter, r *http.Request, n int) (kept int) {
+	c := new(call)
+	c.begin(s, w, r, false)
+	c.buf, c.out = make([]byte, n), make([]byte, n)
+	if !c.hold(int64(n)) {
+		panic("no room for the body")
+	}
+	defer c.end()
+	_ = c.sendOut(s.header.json)
+	return cap(c.buf)
 }
 
 // Status is the page for people.

@@ -85,7 +85,7 @@ func (c *call) list(j judgement, m media) error {
 		}
 	}
 	c.out = j.answer(c, c.out[:0])
-	return c.send(http.StatusOK, c.s.header.json, c.out)
+	return c.sendOut(c.s.header.json)
 }
 
 func (c *call) decode(m media, form items.Form) error {

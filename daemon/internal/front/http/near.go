@@ -3,7 +3,6 @@ package http
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"net/http"
 	"strconv"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
@@ -47,7 +46,7 @@ func (c *call) near() error {
 		return err
 	}
 	c.out = appendCompared(c.out[:0], compared)
-	return c.send(http.StatusOK, c.s.header.json, c.out)
+	return c.sendOut(c.s.header.json)
 }
 
 // documentHeld is what a document takes beside the body and what is near it: its texts and its

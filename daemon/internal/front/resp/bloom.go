@@ -361,6 +361,10 @@ func bfScanDump(c *conn, args []scan.Span) {
 		c.wr.fail("ERR invalid iterator")
 		return
 	}
+	if !c.holdOut(len(data)) {
+		c.error(&problem.Error{Code: problem.Overloaded, Detail: "too much waits to be sent at once (limits.held_bytes)"})
+		return
+	}
 	c.wr.array(2)
 	c.wr.integer(next)
 	c.wr.bulk(data)

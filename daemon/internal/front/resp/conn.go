@@ -64,6 +64,7 @@ type conn struct {
 	holder budget.Holder // for whom memory is taken
 	held   int64         // how much is
 	items  int64         // of it, for the items of the largest command since the client was last waited for
+	out    int64         // of it, for answers that are not sent yet
 }
 
 // hold takes memory from what all calls may have, until give.
@@ -143,6 +144,7 @@ func (c *conn) serve() {
 		}
 		c.work.End()
 		c.freeItems()
+		c.giveOut()
 		for name := range c.loads {
 			c.endLoading(name)
 		}
@@ -240,11 +242,37 @@ func (c *conn) end(err error) {
 	c.flush()
 }
 
-// flush sends what was answered.
+// holdOut takes memory for n bytes of answers, until they are sent.
+func (c *conn) holdOut(n int) bool {
+	more := int64(n) - c.out
+	if more > 0 && !c.hold(more) {
+		return false
+	}
+	c.out += max(0, more)
+	return true
+}
+
+func (c *conn) giveOut() {
+	if c.out > 0 {
+		c.give(c.out)
+		c.out = 0
+	}
+}
+
+// flush sends what was answered, even if there is no room for it: its items may be remembered. Commands that are done
+// give theirs.
 func (c *conn) flush() bool {
 	if len(c.wr.out) == 0 {
 		return true
 	}
+	if cap(c.wr.out) > keptOut {
+		if !c.ahead && !c.rd.within() {
+			c.rd.reset()
+			c.freeItems()
+		}
+		c.holdOut(cap(c.wr.out))
+	}
+	defer c.giveOut()
 	for out := c.wr.out; len(out) > 0; {
 		if err := c.raw.SetWriteDeadline(time.Now().Add(c.s.opt.Limits.Timeout)); err != nil {
 			return false

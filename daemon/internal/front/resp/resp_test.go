@@ -26,6 +26,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/resp"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/budget"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
@@ -710,6 +711,29 @@ func TestManyItemsAreHeld(t *testing.T) {
 		t.Errorf("%d bytes were held, want %d and more", most, want)
 	}
 	r.AwaitNothingHeld()
+}
+
+// A part of a dump, for which hardly anything is sent, counts until it is sent; if there is no room for it, it is refused.
+func TestDumpsAreHeld(t *testing.T) {
+	const part = 16 << 20
+	r := newRig(t)
+	if err := r.client(t, 2).BFReserve(t.Context(), "a", 0.000001, 10_000_000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slow := r.dial(t)
+	if _, err := io.WriteString(slow, command("BF.SCANDUMP", "a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	var held int64
+	r.Eventually("it is held", func() bool { held, _ = r.API.Held(); return held >= part })
+	rest := 256<<20 - held - part/2 // of the usual limit
+	if !r.API.Bodies().Take(budget.Holder{}, rest, 0) {
+		t.Fatal("no room")
+	}
+	defer r.API.Bodies().Give(budget.Holder{}, rest)
+	if got := r.exchange(t, command("BF.SCANDUMP", "a", "1")+command("QUIT")); !strings.HasPrefix(got, "-TRYAGAIN overloaded: ") || !strings.HasSuffix(got, "\r\n+OK\r\n") {
+		t.Errorf("got %.200q", got)
+	}
 }
 
 // A connection keeps no long name, of a client or of a filter that there is none of: nobody counts it.
