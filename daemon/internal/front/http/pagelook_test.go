@@ -8,6 +8,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -294,7 +296,7 @@ func TestSystemPageInABrowser(t *testing.T) {
 		}
 	})
 	tab := browser.Tab(pagetest.Look{Width: 1000})
-	says := func(want string) {
+	sees := func(tab *pagetest.Tab, want string) {
 		t.Helper()
 		var says string
 		tab.Eval(`new Promise(done => {
@@ -307,6 +309,7 @@ func TestSystemPageInABrowser(t *testing.T) {
 			t.Errorf("the page says %q, want %q", says, want)
 		}
 	}
+	says := func(want string) { t.Helper(); sees(tab, want) }
 	tab.Open(r.HTTP.URL + "/")
 	tab.Eval(`document.querySelector("#token").value = "secret-read"`, nil)
 	tab.Loading(func() { tab.Eval(`document.querySelector("main form").requestSubmit()`, nil) })
@@ -316,6 +319,22 @@ func TestSystemPageInABrowser(t *testing.T) {
 	takenBack.Store(false)
 	tab.Eval(`document.querySelector("#token").value = "secret-read"`, nil)
 	tab.Loading(func() { tab.Eval(`document.querySelector("main form").requestSubmit()`, nil) })
+	// A token that is sent by what stands in between may lose its scope.
+	upstream, err := url.Parse(r.HTTP.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var token atomic.Value
+	token.Store("secret-read")
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(upstream)
+		p.Out.Header.Set("Authorization", "Bearer "+token.Load().(string))
+	}})
+	t.Cleanup(proxy.Close)
+	behind := browser.Tab(pagetest.Look{Width: 1000})
+	behind.Open(proxy.URL + "/")
+	token.Store("secret-forget")
+	sees(behind, "The figures below are old, as the page is refused: The token lacks a scope. token forget lacks the scope read; log in with one that has it, at /ui/login")
 	r.HTTP.Close()
 	says("No answer: the figures below are old.")
 }

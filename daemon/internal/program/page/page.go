@@ -304,8 +304,12 @@ func (v *View) show(status int, name string) error {
 // explain puts an error into words, and into the head of the answer.
 func (v *View) explain(err error) {
 	v.Status, v.Title, v.Detail = v.site.Explain(err)
-	if known, ok := errors.AsType[*problemdetail.Error](err); ok && known.Header[0] != "" {
+	known, ok := errors.AsType[*problemdetail.Error](err)
+	if ok && known.Header[0] != "" {
 		v.w.Header().Set(known.Header[0], known.Header[1])
+	}
+	if ok && known.Code == problemdetail.Forbidden {
+		v.Detail += v.T("forbidden")
 	}
 }
 

@@ -105,6 +105,8 @@ var texts = Texts{
 	"updated":        {"As of %s", "截至 %s"},
 	"reload":         {"Load again", "重新加载"},
 	"away":           {"No answer: the figures below are old.", "没有响应：下面的数据已过时。"},
+	"refused":        {"The figures below are old, as the page is refused:", "页面请求被拒绝，下面的数据已过时："},
+	"forbidden":      {"; log in with one that has it, at /ui/login", "；请在 /ui/login 用具有该权限的令牌登录"},
 	"ended":          {"The session has ended: the figures below are old.", "会话已结束：下面的数据已过时。"},
 	"copy":           {"Copy", "复制"},
 	"copied":         {"Copied", "已复制"},

@@ -5,14 +5,19 @@
   const live = () => document.querySelectorAll("[data-live]");
   const busy = () => document.hidden || String(getSelection()) !== "";
 
-  const notes = document.querySelectorAll("#away, #ended");
+  const notes = document.querySelectorAll("#away, #refused, #ended");
   const note = (id) => notes.forEach((n) => { n.hidden = n.id !== id; });
 
   async function refresh() { // and return which note is due, if any
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(4 * every) });
-    if (answer.status === 401 && notes.length > 1) return "ended";
-    if (!answer.ok) throw new Error(answer.status);
+    if (answer.status === 401 && document.getElementById("ended")) return "ended";
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!answer.ok) {
+      const why = fresh.querySelector("main .note[role=alert]:not([hidden])");
+      if (!why) throw new Error(answer.status);
+      document.getElementById("why").textContent = why.textContent;
+      return "refused";
+    }
     for (const old of live()) {
       const part = fresh.getElementById(old.id);
       if (!part || part.outerHTML === old.outerHTML) continue;
