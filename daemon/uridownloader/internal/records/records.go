@@ -4,8 +4,8 @@ package records
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,7 +49,7 @@ func newList(cmd *cobra.Command, kind string, line func(record map[string]any) s
 			return err
 		}
 		out := bufio.NewWriter(cmd.OutOrStdout())
-		defer func() { err = errors.Join(err, out.Flush()) }()
+		defer func() { err = cmp.Or(err, out.Flush()) }()
 		for dec := json.NewDecoder(resp.Body); ; {
 			var record map[string]any
 			if err := dec.Decode(&record); err == io.EOF {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,17 +19,20 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // A list that could not be written is an error, however short it is.
 func TestListOnAFullDisk(t *testing.T) {
+	records := 1
 	master := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"state":"failed","uri":"http://a.example/"}`+"\n")
+		_, _ = io.WriteString(w, strings.Repeat(`{"state":"failed","uri":"http://a.example/"}`+"\n", records))
 	}))
 	t.Cleanup(master.Close)
-	for _, flags := range [][]string{nil, {"--json"}} {
-		cmd := NewTasks()
-		cmd.SetArgs(append([]string{"news", "--server", master.URL}, flags...))
-		cmd.SetOut(full{})
-		cmd.SetErr(io.Discard)
-		if err := cmd.Execute(); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%q: %v, want %v", flags, err, syscall.ENOSPC)
+	for _, records = range []int{1, 1000} {
+		for _, flags := range [][]string{nil, {"--json"}} {
+			cmd := NewTasks()
+			cmd.SetArgs(append([]string{"news", "--server", master.URL}, flags...))
+			cmd.SetOut(full{})
+			cmd.SetErr(io.Discard)
+			if err := cmd.Execute(); !errors.Is(err, syscall.ENOSPC) || strings.Count(err.Error(), syscall.ENOSPC.Error()) != 1 {
+				t.Errorf("%d records, %q: %v, want %v once", records, flags, err, syscall.ENOSPC)
+			}
 		}
 	}
 }

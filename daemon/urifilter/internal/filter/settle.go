@@ -3,9 +3,9 @@ package filter
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -91,7 +91,7 @@ func newSettle(name, past, short, long string, call settling) *cobra.Command {
 				defer daemon.Close()
 				err = settle(cmd.Context(), daemon, reservation, nil)
 			}
-			if err = errors.Join(err, out.Flush()); err != nil {
+			if err = cmp.Or(err, out.Flush()); err != nil {
 				return err
 			}
 			if asJSON {

@@ -5,6 +5,7 @@ package near
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ be repeated as it is: the same documents are new.`,
 				return err
 			}
 			defer r.daemon.Close()
-			return errors.Join(r.all(cmd.Context(), cmd.InOrStdin(), args), r.out.Flush())
+			return cmp.Or(r.all(cmd.Context(), cmd.InOrStdin(), args), r.out.Flush())
 		},
 	}
 	r.conn.Register(cmd)

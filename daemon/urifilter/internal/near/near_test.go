@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/client"
@@ -120,5 +121,19 @@ func TestNearWhileTheInputIsOpen(t *testing.T) {
 	write.Close()
 	if code := <-ended; code != 0 {
 		t.Errorf("code %d", code)
+	}
+}
+
+// full is a file on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestNearOnAFullDisk(t *testing.T) {
+	t.Setenv("URIFILTER_URL", newServer(t).URL)
+	var says strings.Builder
+	code := commandtest.Program{New}.Run(t.Context(), []string{"near", "--filter", "pages"}, strings.NewReader(`{"id":"a","text":"Something quite different"}`), full{}, &says)
+	if code != 1 || strings.Count(says.String(), syscall.ENOSPC.Error()) != 1 {
+		t.Errorf("%d, %q", code, says.String())
 	}
 }
