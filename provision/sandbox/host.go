@@ -99,15 +99,10 @@ func (h *Host) layOut(ctx context.Context, tree string) error {
 }
 
 func makeDisk(ctx context.Context, image string, size int64) error {
-	f, err := os.Create(image)
-	if err != nil {
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		return err
 	}
-	if err := f.Truncate(size); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
+	if err := os.Truncate(image, size); err != nil {
 		return err
 	}
 	return run(ctx, "mkfs.ext4", "-q", "-m", "0", image)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,24 +53,14 @@ func (f file) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	var from io.Reader = strings.NewReader(f.text)
+	text := []byte(f.text)
 	if f.source != "" {
-		source, err := os.Open(f.source)
-		if err != nil {
+		var err error
+		if text, err = os.ReadFile(f.source); err != nil {
 			return err
 		}
-		defer source.Close()
-		from = source
 	}
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		to.Close()
-		return err
-	}
-	if err := to.Close(); err != nil {
+	if err := os.WriteFile(path, text, f.mode); err != nil {
 		return err
 	}
 	return os.Chmod(path, f.mode)

@@ -5,7 +5,6 @@
 package aptrepo
 
 import (
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -117,7 +116,7 @@ func index(ctx context.Context, dir, suite, arch string) error {
 	if err := os.WriteFile(filepath.Join(dists, list), []byte(packages.String()), 0o644); err != nil {
 		return err
 	}
-	if err := compress(filepath.Join(dists, list)); err != nil {
+	if err := run(ctx, "", "gzip", "--keep", filepath.Join(dists, list)); err != nil {
 		return err
 	}
 	release := fmt.Sprintf("Origin: urifilter sandbox\nLabel: urifilter sandbox\nSuite: %[1]s\nCodename: %[1]s\nDate: %[2]s\nArchitectures: %[3]s\nComponents: %[4]s\nSHA256:\n",
@@ -132,36 +131,9 @@ func index(ctx context.Context, dir, suite, arch string) error {
 	return os.WriteFile(filepath.Join(dists, "Release"), []byte(release), 0o644)
 }
 
-func digest(path string) (size int64, sum string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, "", err
-	}
-	defer f.Close()
-	hash := sha256.New()
-	size, err = io.Copy(hash, f)
-	return size, fmt.Sprintf("%x", hash.Sum(nil)), err
-}
-
-func compress(path string) error {
+func digest(path string) (size int, sum string, err error) {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	f, err := os.Create(path + ".gz")
-	if err != nil {
-		return err
-	}
-	z := gzip.NewWriter(f)
-	if _, err := z.Write(text); err != nil {
-		f.Close()
-		return err
-	}
-	if err := z.Close(); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return len(text), fmt.Sprintf("%x", sha256.Sum256(text)), err
 }
 
 // tamper changes a signed text.
