@@ -50,22 +50,14 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 		if bitMap && set.Seed() == before.Seed() {
 			t.Error("the seed is that of before")
 		}
-		if got := count(has(t, set, Keys(set, 0, 1000))); got != 1000 {
-			t.Errorf("after the clear %d of 1000 items are new", got)
-		}
+		wantCount(t, "new after the clear", has(t, set, Keys(set, 0, 1000)), 1000)
 		keys := Keys(before, 0, 10)
 		if _, err := before.Add(ctx, keys, make([]bool, 10)); !errors.As(err, &unknown) {
 			t.Errorf("Add to the set from before: %v, want UnknownFilterError", err)
 		}
 		if round == 1 { // nothing follows the clear
-			closeStore(t, store)
-			store = open(t, o)
-			if set = load(t, store)[s]; set == nil {
-				t.Fatal("the filter is gone after a restart")
-			}
-			if got := count(has(t, set, Keys(set, 0, 1000))); got != 1000 {
-				t.Errorf("after clear and restart %d of 1000 items are new", got)
-			}
+			store, set = reopen(t, o, store, s)
+			wantCount(t, "new after clear and restart", has(t, set, Keys(set, 0, 1000)), 1000)
 		}
 	}
 	if err := old.Has(ctx, Keys(old, 0, 10), make([]bool, 10)); !errors.As(err, &unknown) {
@@ -79,9 +71,7 @@ func testClear(t *testing.T, o Opener, sample Sample) {
 	if set = sets[s]; set == nil || len(sets) != 1 {
 		t.Fatalf("after a restart: %v", sets)
 	}
-	if got := count(has(t, set, Keys(set, 5000, 500))); got != 0 {
-		t.Errorf("%d of 500 items from after the clear are forgotten", got)
-	}
+	wantCount(t, "forgotten from after the clear", has(t, set, Keys(set, 5000, 500)), 0)
 	if got := count(has(t, set, Keys(set, 0, 1000))); got < 995 {
 		t.Errorf("%d of 1000 items from before the clear are new", got)
 	}
@@ -127,13 +117,7 @@ func testClearContention(t *testing.T, o Opener, sample Sample) {
 	}
 	work.Wait()
 	keys := told[set]
-	closeStore(t, store)
-	store = open(t, o)
+	store, set = reopen(t, o, store, s)
 	defer closeStore(t, store)
-	if set = load(t, store)[s]; set == nil {
-		t.Fatal("the filter is gone")
-	}
-	if got := count(has(t, set, keys)); got != 0 {
-		t.Errorf("%d of %d items of the last generation are forgotten", got, len(keys))
-	}
+	wantCount(t, "forgotten of the last generation", has(t, set, keys), 0)
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -28,9 +29,7 @@ func testOrder(t *testing.T, o Opener, s Sample) {
 			t.Errorf("Has: fresh[%d] = %v, want %v", i, got, want)
 		}
 	}
-	if got := count(Add(t, set, keys)); got != 1 {
-		t.Errorf("after Has: %d fresh, want 1: Has must not remember", got)
-	}
+	wantCount(t, "new after Has, which must not remember", Add(t, set, keys), 1)
 	if !s.Exact {
 		return
 	}
@@ -44,9 +43,7 @@ func testOrder(t *testing.T, o Opener, s Sample) {
 			near = append(near, bloom.Hash{Lo: 1 << bit})
 		}
 	}
-	if got := count(Add(t, set, near)); got != len(near) {
-		t.Errorf("of %d keys that differ in a bit, or in their halves, %d are new", len(near), got)
-	}
+	wantCount(t, "new keys that differ in a bit, or in their halves", Add(t, set, near), len(near))
 }
 
 func testEmpty(t *testing.T, o Opener, s Sample) {
@@ -80,9 +77,7 @@ func testHuge(t *testing.T, o Opener, s Sample) {
 	if got := count(Add(t, set, keys)); got < n-mistaken {
 		t.Errorf("one batch of %d: %d fresh", n, got)
 	}
-	if got := count(Add(t, set, keys)); got != 0 {
-		t.Errorf("again: %d fresh", got)
-	}
+	wantCount(t, "new a second time", Add(t, set, keys), 0)
 	if !s.Exact {
 		return
 	}
@@ -93,9 +88,7 @@ func testHuge(t *testing.T, o Opener, s Sample) {
 	if st := set.Stats(); st.Items != want || st.Bytes == 0 || st.Bytes > 64*want {
 		t.Errorf("stats: %+v, want %d items", st, want)
 	}
-	if got := count(has(t, set, Keys(set, n, n))); got != n {
-		t.Errorf("%d of %d others are called seen", n-got, n)
-	}
+	wantCount(t, "new of others", has(t, set, Keys(set, n, n)), n)
 }
 
 func testRestart(t *testing.T, o Opener, s Sample) {
@@ -104,19 +97,11 @@ func testRestart(t *testing.T, o Opener, s Sample) {
 	for round := range 3 {
 		Add(t, set, Keys(set, total, 2000))
 		total += 2000
-		closeStore(t, store)
-		store = open(t, o)
-		sets := load(t, store)
-		set = sets[s.spec("uri", 1, 50_000)]
-		if set == nil {
-			t.Fatalf("round %d: the filter is gone: %v", round, sets)
-		}
+		store, set = reopen(t, o, store, s.spec("uri", 1, 50_000))
 		if set.Seed() != seed {
 			t.Fatalf("round %d: seed changed", round)
 		}
-		if got := count(has(t, set, Keys(set, 0, total))); got != 0 {
-			t.Fatalf("round %d: %d of %d items are forgotten", round, got, total)
-		}
+		wantCount(t, fmt.Sprintf("forgotten in round %d", round), has(t, set, Keys(set, 0, total)), 0)
 		if _, bits := set.(engine.BitMap); !bits {
 			continue // others count as they go, and some from 0 after a restart
 		}
@@ -175,9 +160,7 @@ func testIndependent(t *testing.T, o Opener, s Sample) {
 		t.Error("two filters have one seed")
 	}
 	Add(t, a, Keys(a, 0, 100))
-	if got := count(Add(t, b, Keys(b, 0, 100))); got != 100 {
-		t.Errorf("second filter: %d fresh, want 100", got)
-	}
+	wantCount(t, "new in a second filter", Add(t, b, Keys(b, 0, 100)), 100)
 }
 
 func testCreateDrop(t *testing.T, o Opener, s Sample) {
@@ -208,13 +191,9 @@ func testCreateDrop(t *testing.T, o Opener, s Sample) {
 		t.Errorf("second Drop: %v, want UnknownFilterError", err)
 	}
 	again := create(t, store, s.spec("uri", 1, 20_000))
-	if got := count(Add(t, again, Keys(again, 0, 100))); got != 100 {
-		t.Errorf("made again: %d fresh, want 100", got)
-	}
+	wantCount(t, "new when it is made again", Add(t, again, Keys(again, 0, 100)), 100)
 	for spec, set := range beside {
-		if got := count(has(t, set, keys)); got != 0 {
-			t.Errorf("the %s filter beside it has lost %d items", spec.Kind, got)
-		}
+		wantCount(t, "lost by the filter beside it, "+spec.Kind, has(t, set, keys), 0)
 	}
 	closeStore(t, store)
 	store = open(t, o)
@@ -247,9 +226,7 @@ func testCapacity(t *testing.T, o Opener, s Sample) {
 	if after := set.Stats(); after.FPR <= before.FPR || after.Items < n*3/2 {
 		t.Errorf("twice the capacity: %+v, before %+v", after, before)
 	}
-	if got := count(has(t, set, Keys(set, 0, 2*n))); got != 0 {
-		t.Errorf("%d false negatives beyond capacity", got)
-	}
+	wantCount(t, "false negatives beyond capacity", has(t, set, Keys(set, 0, 2*n)), 0)
 }
 
 func testClosed(t *testing.T, o Opener, s Sample) {
@@ -291,15 +268,9 @@ func testStripes(t *testing.T, o Opener, s Sample) {
 	if err := b.MergeStripe(ctx, 0, make([]byte, 64)); err == nil {
 		t.Error("a stripe of a wrong size is merged")
 	}
-	closeStore(t, store)
-	store = open(t, o)
+	store, set = reopen(t, o, store, s.spec("copy", 2, capacity))
 	defer closeStore(t, store)
-	if set = load(t, store)[s.spec("copy", 2, capacity)]; set == nil {
-		t.Fatal("the filter is gone")
-	}
-	if got := count(has(t, set, Keys(set, 0, n+1000))); got != 0 {
-		t.Errorf("%d of %d merged items are forgotten", got, n+1000)
-	}
+	wantCount(t, "forgotten of those merged", has(t, set, Keys(set, 0, n+1000)), 0)
 }
 
 // mergeAll merges all stripes of a filter into another one.

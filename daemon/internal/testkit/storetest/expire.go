@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -102,9 +103,7 @@ func testDeadline(t *testing.T, o Opener, s Sample) {
 		o.pass(7 * time.Millisecond)
 	}
 	o.pass(expire)
-	if got := count(Add(t, set, keys)); got != 0 {
-		t.Errorf("%d items that were accepted again are new before their hour is over", got)
-	}
+	wantCount(t, "new of those accepted again, before their hour is over", Add(t, set, keys), 0)
 }
 
 // The call's expire takes precedence over the filter's. What counts is the call that accepted
@@ -129,23 +128,15 @@ func testExpire(t *testing.T, o Opener, s Sample) {
 		}
 	}
 	o.pass(short + 2*clockSlack)
-	if got := count(has(t, set, a)); got != 10 {
-		t.Errorf("of the filter's expire: %d of 10 items have expired", got)
-	}
-	if got := count(has(t, set, b)); got != 0 {
-		t.Errorf("of the call's expire: %d of 10 items have expired", got)
-	}
+	wantCount(t, "expired of the filter's expire", has(t, set, a), 10)
+	wantCount(t, "expired of the call's expire", has(t, set, b), 0)
 	none := create(t, store, expiring(s, "none", 8, 0))
 	if _, err := none.Add(context.Background(), a, make([]bool, 10)); err == nil {
 		t.Error("neither filter nor call has an expire: no error")
 	}
-	if got := count(has(t, none, a)); got != 10 {
-		t.Errorf("and %d items were remembered", 10-got)
-	}
+	wantCount(t, "new after an error", has(t, none, a), 10)
 	AddFor(t, none.(engine.Timed), a, configs.MaxExpire)
-	if got := count(has(t, none, a)); got != 0 {
-		t.Errorf("ten years: %d items are new", got)
-	}
+	wantCount(t, "new within ten years", has(t, none, a), 0)
 }
 
 // A restart keeps items until they expire, and not a moment longer.
@@ -157,26 +148,17 @@ func testExpireRestart(t *testing.T, o Opener, s Sample) {
 		Add(t, set, Keys(set, round*3000, 3000))
 		brief := Keys(set, 1_000_000+round*10, 10)
 		accepted := timed(func() { AddFor(t, set, brief, short) })
-		closeStore(t, store)
-		store = open(t, o)
-		sets := load(t, store)
-		found, ok := sets[spec].(engine.Timed)
-		if !ok {
-			t.Fatalf("round %d: the filter is gone, or is none: %v", round, sets)
-		}
-		set = found
-		if got := count(has(t, set, Keys(set, 0, 3000*(round+1)))); got != 0 {
-			t.Fatalf("round %d: %d of %d items are forgotten", round, got, 3000*(round+1))
-		}
+		var found engine.Set
+		store, found = reopen(t, o, store, spec)
+		set = found.(engine.Timed)
+		wantCount(t, fmt.Sprintf("forgotten in round %d", round), has(t, set, Keys(set, 0, 3000*(round+1))), 0)
 		var fresh int
 		asked := timed(func() { fresh = count(has(t, set, brief)) })
 		if fresh > 0 && (o.Pass != nil || asked.to.Sub(accepted.from) < short-clockSlack) {
 			t.Errorf("round %d: %d of 10 items are new before they expire", round, fresh)
 		}
 		o.pass(short + clockSlack)
-		if got := count(has(t, set, brief)); got != 10 {
-			t.Errorf("round %d: %d of 10 items are duplicates after they expired", round, 10-got)
-		}
+		wantCount(t, "new after they expired", has(t, set, brief), 10)
 	}
 	closeStore(t, store)
 }

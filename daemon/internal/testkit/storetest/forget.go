@@ -62,22 +62,11 @@ func testForget(t *testing.T, o Opener, s Sample) {
 	if got := forget(t, f, Keys(set, 4000, 2000)); got != 0 {
 		t.Errorf("again: %d are forgotten", got)
 	}
-	if got := count(has(t, set, Keys(set, 0, 5000))); got != 1000 {
-		t.Errorf("%d of 5000 are new, want the 1000 that are forgotten", got)
-	}
-	if got := count(Add(t, set, Keys(set, 4000, 100))); got != 100 {
-		t.Errorf("%d of 100 that are forgotten are new", got)
-	}
-	if got := count(Add(t, set, Keys(set, 4000, 100))); got != 0 {
-		t.Errorf("%d are new a second time", got)
-	}
+	wantCount(t, "new, those that are forgotten", has(t, set, Keys(set, 0, 5000)), 1000)
+	wantCount(t, "new of those forgotten", Add(t, set, Keys(set, 4000, 100)), 100)
+	wantCount(t, "new a second time", Add(t, set, Keys(set, 4000, 100)), 0)
 	for round := range 2 {
-		closeStore(t, store)
-		store = open(t, o)
-		set = load(t, store)[s.spec("uri", 1, 50_000)]
-		if set == nil {
-			t.Fatal("the filter is gone")
-		}
+		store, set = reopen(t, o, store, s.spec("uri", 1, 50_000))
 		for i, fresh := range has(t, set, Keys(set, 0, 5000)) {
 			if want := i >= 4100; fresh != want {
 				t.Fatalf("restart %d: item %d is new: %v", round, i, fresh)

@@ -17,15 +17,11 @@ func testGrow(t *testing.T, o Opener, s Sample) {
 		return // testCapacity is about those
 	}
 	Add(t, set, Keys(set, 0, n/2))
-	closeStore(t, store)
-	store = open(t, o)
-	set = load(t, store)[s.spec("uri", 1, capacity)]
+	store, set = reopen(t, o, store, s.spec("uri", 1, capacity))
 	for at := n / 2; at < n; at += 1000 {
 		Add(t, set, Keys(set, at, 1000))
 	}
-	if got := count(has(t, set, Keys(set, 0, n))); got != 0 {
-		t.Errorf("%d false negatives", got)
-	}
+	wantCount(t, "false negatives", has(t, set, Keys(set, 0, n)), 0)
 	wrong := n - count(has(t, set, Keys(set, n, n)))
 	if rate := float64(wrong) / n; rate > 3e-4 {
 		t.Errorf("at ten times the capacity %v false positives, asked 1e-4", rate)
@@ -49,11 +45,7 @@ func testGrow(t *testing.T, o Opener, s Sample) {
 	if to.Header() != h {
 		t.Errorf("the copy has the header %+v, want %+v", to.Header(), h)
 	}
-	closeStore(t, store)
-	store = open(t, o)
+	store, set = reopen(t, o, store, s.spec("copy", 2, capacity))
 	defer closeStore(t, store)
-	set = load(t, store)[s.spec("copy", 2, capacity)]
-	if got := count(has(t, set, Keys(set, 0, n))); got != 0 {
-		t.Errorf("%d of %d items are new in the copy", got, n)
-	}
+	wantCount(t, "new in the copy", has(t, set, Keys(set, 0, n)), 0)
 }

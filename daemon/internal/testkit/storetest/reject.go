@@ -54,9 +54,7 @@ func testReject(t *testing.T, o Opener, s Sample) {
 			t.Errorf("%d keys: %d, %v; want %d", len(c.keys), n, err, c.want)
 		}
 	}
-	if got := count(has(t, f.Set, k)); got != 5 {
-		t.Errorf("%d of 8 items are new, want 5", got)
-	}
+	wantCount(t, "new, those that did not fit", has(t, f.Set, k), 5)
 }
 
 // Callers that fill such a filter at the same time fill it exactly, and none is refused what fits.
@@ -77,9 +75,7 @@ func testRejectContention(t *testing.T, o Opener, s Sample) {
 		})
 	}
 	all.Wait()
-	if got := count(has(t, f.Set, keys)); got != 0 {
-		t.Errorf("%d of %d items were not taken", got, capacity)
-	}
+	wantCount(t, "not taken", has(t, f.Set, keys), 0)
 	others := Keys(f.Set, capacity, callers)
 	for c := range callers {
 		all.Go(func() {

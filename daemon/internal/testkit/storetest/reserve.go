@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -73,13 +74,8 @@ func settle(t *testing.T, set engine.Reserving, commit bool, id engine.Reservati
 
 func reload(t *testing.T, o Opener, s Sample, store engine.Store) (engine.Store, engine.Reserving) {
 	t.Helper()
-	closeStore(t, store)
-	store = open(t, o)
-	set, can := load(t, store)[s.spec("uri", 1, 50_000)].(engine.Reserving)
-	if !can {
-		t.Fatal("the filter is gone")
-	}
-	return store, set
+	store, set := reopen(t, o, store, s.spec("uri", 1, 50_000))
+	return store, set.(engine.Reserving)
 }
 
 // A reserved item is given to nobody else, and is committed or released once; all of this
@@ -92,19 +88,11 @@ func testReserve(t *testing.T, o Opener, s Sample) {
 	a, b, c := engine.NewReservation(), engine.NewReservation(), engine.NewReservation()
 	Add(t, set, Keys(set, 0, 100))
 	reserve(t, set, c, nil, time.Hour, 0)
-	if got := count(reserve(t, set, a, append(Keys(set, 0, 1000), Keys(set, 100, 50)...), time.Hour, 0)); got != 900 {
-		t.Fatalf("%d are taken, want the 900 that are new, once", got)
-	}
-	if got := count(reserve(t, set, b, Keys(set, 500, 1000), time.Hour, 500)); got != 500 {
-		t.Fatalf("%d are taken, want the 500 that nobody has", got)
-	}
-	if got := count(Add(t, set, Keys(set, 900, 100))); got != 0 {
-		t.Errorf("%d that are reserved are new to Add", got)
-	}
+	wantCount(t, "taken, those that are new, once", reserve(t, set, a, append(Keys(set, 0, 1000), Keys(set, 100, 50)...), time.Hour, 0), 900)
+	wantCount(t, "taken, those that nobody has", reserve(t, set, b, Keys(set, 500, 1000), time.Hour, 500), 500)
+	wantCount(t, "new to Add of those reserved", Add(t, set, Keys(set, 900, 100)), 0)
 	for round := range 3 {
-		if got := count(has(t, set, Keys(set, 0, 1600))); got != 100 {
-			t.Fatalf("restart %d: %d are new, want 100", round, got)
-		}
+		wantCount(t, fmt.Sprintf("new after %d restarts", round), has(t, set, Keys(set, 0, 1600)), 100)
 		settle(t, set, true, a, Keys(set, 100, 200), engine.Settled{Done: 200})
 		settle(t, set, true, a, append(Keys(set, 100, 10), Keys(set, 100, 10)...), engine.Settled{Done: 10})
 		settle(t, set, false, b, Keys(set, 1400, 100), engine.Settled{Done: 100})
@@ -170,33 +158,23 @@ func testLeaseEnds(t *testing.T, o Opener, s Sample) {
 	} else {
 		o.pass(lease)
 	}
-	if got := count(has(t, set, Keys(set, 0, 100))); got != 100 {
-		t.Fatalf("%d of 100 are new when the lease has ended", got)
-	}
-	if got := count(reserve(t, set, b, Keys(set, 0, 20), time.Hour, 0)); got != 20 {
-		t.Fatalf("%d of 20 are given to another", got)
-	}
-	if got := count(Add(t, set, Keys(set, 20, 10))); got != 10 {
-		t.Fatalf("%d of 10 are new to Add", got)
-	}
+	wantCount(t, "new when the lease has ended", has(t, set, Keys(set, 0, 100)), 100)
+	wantCount(t, "given to another", reserve(t, set, b, Keys(set, 0, 20), time.Hour, 0), 20)
+	wantCount(t, "new to Add", Add(t, set, Keys(set, 20, 10)), 10)
 	for range 2 {
 		settle(t, set, true, a, Keys(set, 0, 50), engine.Settled{Done: 20, Lost: 30})
 		settle(t, set, false, a, Keys(set, 25, 30), engine.Settled{Done: 5, Lost: 25})
 		store, set = reload(t, o, s, store)
 	}
 	settle(t, set, true, b, nil, engine.Settled{Done: 20})
-	if got := count(has(t, set, Keys(set, 0, 50))); got != 0 {
-		t.Errorf("%d of 50 that were committed or added are new", got)
-	}
+	wantCount(t, "new of those committed or added", has(t, set, Keys(set, 0, 50)), 0)
 	c := engine.NewReservation()
 	reserve(t, set, c, Keys(set, 200, 10), time.Hour, 0)
 	if n, err := set.(engine.Forgetful).Forget(context.Background(), Keys(set, 200, 5)); n != 0 || err != nil {
 		t.Errorf("%d that are reserved are forgotten, %v", n, err)
 	}
 	store, set = reload(t, o, s, store)
-	if got := count(has(t, set, Keys(set, 200, 10))); got != 5 {
-		t.Errorf("%d are new, want the 5 that were forgotten", got)
-	}
+	wantCount(t, "new, those that were forgotten", has(t, set, Keys(set, 200, 10)), 5)
 	settle(t, set, true, c, nil, engine.Settled{Done: 5, Lost: 5})
 }
 
@@ -224,13 +202,9 @@ func testReserveAgain(t *testing.T, o Opener, s Sample) {
 	}
 	wg.Wait()
 	store, set = reload(t, o, s, store)
-	if got := count(reserve(t, set, id, append(keys, keys[500:]...), time.Hour, 100)); got != n-200 {
-		t.Errorf("%d are given when the call is made again, want %d", got, n-200)
-	}
+	wantCount(t, "given when the call is made again", reserve(t, set, id, append(keys, keys[500:]...), time.Hour, 100), n-200)
 	settle(t, set, true, id, keys[200:300], engine.Settled{Done: 100})
-	if got := count(reserve(t, set, id, keys[200:300], time.Hour, 0)); got != 0 {
-		t.Errorf("%d are given that are seen", got)
-	}
+	wantCount(t, "given of those seen", reserve(t, set, id, keys[200:300], time.Hour, 0), 0)
 	settle(t, set, true, id, nil, engine.Settled{Done: n - 200})
 }
 

@@ -218,6 +218,18 @@ func closeStore(t *testing.T, store engine.Store) {
 	}
 }
 
+// reopen opens a store again, as the next process does, and returns its filter with that spec.
+func reopen(t *testing.T, o Opener, store engine.Store, spec engine.Spec) (engine.Store, engine.Set) {
+	t.Helper()
+	closeStore(t, store)
+	store = open(t, o)
+	sets := load(t, store)
+	if sets[spec] == nil {
+		t.Fatalf("%s is gone: %v", spec.Name, sets)
+	}
+	return store, sets[spec]
+}
+
 // one opens an empty store with a single filter for n items.
 func one(t *testing.T, o Opener, s Sample, n uint64) (engine.Store, engine.Set) {
 	t.Helper()
@@ -280,4 +292,12 @@ func count(fresh []bool) int {
 		}
 	}
 	return n
+}
+
+// wantCount fails unless so many of these are marked.
+func wantCount(t *testing.T, what string, marked []bool, want int) {
+	t.Helper()
+	if got := count(marked); got != want {
+		t.Errorf("%s: %d of %d, want %d", what, got, len(marked), want)
+	}
 }
