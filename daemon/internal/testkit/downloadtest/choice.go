@@ -60,9 +60,7 @@ func leaseNeeds(r *rig) {
 	for _, task := range r.tasks(download.Query{Job: jobs["browser"].ID}) {
 		ids.IDs = append(ids.IDs, task.ID)
 	}
-	if got := r.lease(ids); len(got) != 0 {
-		r.Errorf("by id it got %d tasks, want none", len(got))
-	}
+	wantLen(r, "leased by id", r.lease(ids), 0)
 	// A new version has another need, also after the store was reopened.
 	changed := jobs["browser"]
 	changed.Setting.Engine = download.EngineHTTP
@@ -128,12 +126,8 @@ func leaseChoice(r *rig) {
 	changed.Setting.Lane = download.Normal
 	_, err := r.ChangeJob(ctx, changed)
 	r.need(err)
-	if got := r.lease(download.Want{Owner: "w", Max: 10000, For: time.Minute, Shards: allShards, Lanes: []download.Lane{download.Foreign}}); len(got) != 0 {
-		r.Errorf("leased %d of a lane that has no job any more", len(got))
-	}
-	if got := r.lease(wish("w", 10000)); len(got) != left {
-		r.Errorf("leased %d, want the %d that are left", len(got), left)
-	}
+	wantLen(r, "leased of a lane that has no job any more", r.lease(download.Want{Owner: "w", Max: 10000, For: time.Minute, Shards: allShards, Lanes: []download.Lane{download.Foreign}}), 0)
+	wantLen(r, "leased, what is left", r.lease(wish("w", 10000)), left)
 }
 
 func leaseIDs(r *rig) {
@@ -149,24 +143,16 @@ func leaseIDs(r *rig) {
 	if list := ids(got); len(list) != 2 || !slices.Contains(list, tasks[4].ID) || !slices.Contains(list, tasks[2].ID) {
 		r.Errorf("leased %v, want %s and %s", list, tasks[4].ID, tasks[2].ID)
 	}
-	if got := r.lease(want); len(got) != 0 {
-		r.Errorf("leased %v twice", got)
-	}
+	wantLen(r, "leased twice", r.lease(want), 0)
 	want.IDs = []string{}
-	if got := r.lease(want); len(got) != 0 {
-		r.Errorf("no ids: leased %v", got)
-	}
+	wantLen(r, "leased without ids", r.lease(want), 0)
 	want.IDs = nil
 	for _, task := range tasks {
 		want.IDs = append(want.IDs, task.ID)
 	}
-	if got := r.lease(want); len(got) != 3 {
-		r.Errorf("leased %d, want 3 at most", len(got))
-	}
+	wantLen(r, "leased at most", r.lease(want), 3)
 	want.Shards = []int{200}
-	if got := r.lease(want); len(got) != 0 {
-		r.Errorf("leased %v of other shards", got)
-	}
+	wantLen(r, "leased of other shards", r.lease(want), 0)
 }
 
 func off(r *rig) {
@@ -174,19 +160,13 @@ func off(r *rig) {
 	r.addTasks(j.ID, 10, 4)
 	r.handOut(j.ID, 2)
 	r.need(r.SwitchJob(ctx, "news", false))
-	if got := r.lease(wish("w", 10)); len(got) != 0 {
-		r.Errorf("leased %v of a job that is off", got)
-	}
-	if got := r.handOut(j.ID, 10); len(got) != 0 {
-		r.Errorf("handed out %v of a job that is off", got)
-	}
+	wantLen(r, "leased of a job that is off", r.lease(wish("w", 10)), 0)
+	wantLen(r, "handed out of a job that is off", r.handOut(j.ID, 10), 0)
 	want := wish("w", 10)
 	for _, task := range r.tasks(download.Query{Job: j.ID}) {
 		want.IDs = append(want.IDs, task.ID)
 	}
-	if got := r.lease(want); len(got) != 0 {
-		r.Errorf("leased %v of a job that is off", got)
-	}
+	wantLen(r, "leased of a job that is off", r.lease(want), 0)
 	// A running task ends as usual.
 	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
 	lost, err := r.Renew(ctx, "worker", leases[1:], time.Hour)
@@ -196,8 +176,6 @@ func off(r *rig) {
 	}
 	r.addTasks(j.ID, 20, 1)
 	r.need(r.SwitchJob(ctx, "news", true))
-	if got := r.lease(wish("w", 10)); len(got) != 2 {
-		r.Errorf("leased %d, want 2", len(got))
-	}
+	wantLen(r, "leased of a job that is on again", r.lease(wish("w", 10)), 2)
 	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 3, download.Running: 3, download.Done: 1})
 }

@@ -283,3 +283,11 @@ func together(n int, work func(i int)) {
 	}
 	wait.Wait()
 }
+
+// wantLen reports another number of tasks, leases or records than the contract wants.
+func wantLen[T any](r *rig, what string, got []T, want int) {
+	r.Helper()
+	if len(got) != want {
+		r.Errorf("%s: %d, want %d: %v", what, len(got), want, got[:min(len(got), 10)])
+	}
+}

@@ -88,19 +88,13 @@ func handOut(r *rig) {
 	if task := r.task(j.ID, got[0].ID); task != got[0] {
 		r.Errorf("task\n%+v, want\n%+v", task, got[0])
 	}
-	if got := r.handOut(j.ID, 0); len(got) != 0 {
-		r.Errorf("handed out %v, want none", got)
-	}
-	if got := r.handOut(j.ID, 10); len(got) != 3 {
-		r.Errorf("handed out %d, want the other 3", len(got))
-	}
+	wantLen(r, "handed out, none at most", r.handOut(j.ID, 0), 0)
+	wantLen(r, "handed out of the others", r.handOut(j.ID, 10), 3)
 	// A task with a pause is not handed out before its time.
 	l := r.lease(wish("w", 1))[0]
 	r.need(r.Fail(ctx, l, attempt, r.clock.Now().Add(time.Minute)))
 	r.clock.Advance(time.Minute - time.Millisecond)
-	if got := r.handOut(j.ID, 10); len(got) != 0 {
-		r.Errorf("handed out %v before its time", got)
-	}
+	wantLen(r, "handed out before its time", r.handOut(j.ID, 10), 0)
 	r.clock.Advance(time.Millisecond)
 	if got := r.handOut(j.ID, 10); len(got) != 1 || got[0].ID != l.Task.ID {
 		r.Errorf("handed out %v, want %s", got, l.Task.ID)
@@ -143,9 +137,7 @@ func lease(r *rig) {
 			byRank[task.ID] = rank
 		}
 	}
-	if got := r.lease(wish("w", 0)); len(got) != 0 {
-		r.Errorf("leased %v, want none", got)
-	}
+	wantLen(r, "leased", r.lease(wish("w", 0)), 0)
 	r.clock.Advance(time.Second)
 	first := r.lease(wish("w", 3))
 	rest := r.lease(wish("w", 100))
@@ -166,9 +158,7 @@ func lease(r *rig) {
 		r.Errorf("leased by ranks %v", ranks)
 	}
 	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 10, download.Running: 20})
-	if got := r.lease(wish("w", 100)); len(got) != 0 {
-		r.Errorf("leased %v, want none", got)
-	}
+	wantLen(r, "leased", r.lease(wish("w", 100)), 0)
 }
 
 func renew(r *rig) {
@@ -223,9 +213,7 @@ func giveBack(r *rig) {
 		r.Errorf("given back: %+v", got)
 	}
 	r.want("again", r.GiveBack(ctx, leases[0], later), download.ErrLeaseLost)
-	if got := r.handOut(j.ID, 5); len(got) != 0 {
-		r.Errorf("handed out %v before its time", got)
-	}
+	wantLen(r, "handed out before its time", r.handOut(j.ID, 5), 0)
 	r.need(r.GiveBack(ctx, leases[1], time.Time{}))
 	if got := r.handOut(j.ID, 5); len(got) != 1 || got[0].ID != leases[1].Task.ID {
 		r.Errorf("handed out %v, want what was given back", got)
@@ -233,9 +221,7 @@ func giveBack(r *rig) {
 	if l := r.lease(wish("w", 5)); len(l) != 1 || l[0].Task.Attempts != 1 || l[0].Task.Fence != 2 {
 		r.Errorf("leased %+v", l)
 	}
-	if got := r.logs(download.Query{Job: j.ID}); len(got) != 0 {
-		r.Errorf("logs %v, want none", got)
-	}
+	wantLen(r, "logs", r.logs(download.Query{Job: j.ID}), 0)
 	r.wantCounts(j.ID, map[download.State]int{download.Waiting: 1, download.Running: 1})
 }
 
@@ -289,7 +275,5 @@ func ranOut(r *rig) {
 	_, err := r.HandOut(ctx, j.ID, 1, 0, time.Second)
 	r.need(err)
 	r.clock.Advance(time.Second)
-	if got := r.lease(wish("w", 10)); len(got) != 0 {
-		r.Errorf("leased %v", got)
-	}
+	wantLen(r, "leased", r.lease(wish("w", 10)), 0)
 }

@@ -77,9 +77,7 @@ func lists(r *rig) {
 			}
 		}
 	}
-	if got := r.data(download.Query{Job: others.ID}); len(got) != 1 {
-		r.Errorf("data of the other job: %v", got)
-	}
+	wantLen(r, "data of the other job", r.data(download.Query{Job: others.ID}), 1)
 
 	// each may call the store, and end the list.
 	end := errors.New("enough")
