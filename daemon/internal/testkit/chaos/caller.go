@@ -21,26 +21,13 @@ import (
 
 // asker is a client: the Go client in this process, or the Python client in another.
 type asker interface {
-	// filter returns which items were new. The error is one of the client's.
-	filter(ctx context.Context, filter string, items []string) ([]string, error)
-	check(ctx context.Context, filter string, items []string) ([]bool, error)
-	// url is the address that answered, or that was asked last.
-	url() string
-	close()
+	// Filter returns which items were new. The error is one of the client's.
+	Filter(ctx context.Context, filter string, items []string, _ ...client.CallOption) ([]string, error)
+	Check(ctx context.Context, filter string, items []string, _ ...client.CallOption) ([]bool, error)
+	// URL is the address that answered, or that was asked last.
+	URL() string
+	Close()
 }
-
-// goAsker is the Go client.
-type goAsker struct{ *client.Client }
-
-func (a goAsker) filter(ctx context.Context, filter string, items []string) ([]string, error) {
-	return a.Filter(ctx, filter, items)
-}
-
-func (a goAsker) check(ctx context.Context, filter string, items []string) ([]bool, error) {
-	return a.Check(ctx, filter, items)
-}
-func (a goAsker) url() string { return a.URL() }
-func (a goAsker) close()      { a.Close() }
 
 // attempts counts the requests of a client, which repeats some calls by itself.
 type attempts struct {
@@ -76,7 +63,7 @@ func (r *round) newCaller(name string, memory int, daemons []*daemon, doubt clie
 	patience := time.Duration(c.rnd.IntN(1500)) * time.Millisecond
 	cl, err := client.New(addresses(daemons), client.WithTimeout(4*time.Second), client.WithPatience(patience), client.WithInDoubt(doubt),
 		client.WithHTTPClient(&http.Client{Transport: c.tried}))
-	c.asker = goAsker{cl}
+	c.asker = cl
 	return c, err
 }
 
@@ -86,7 +73,7 @@ func (c *caller) run(ctx context.Context) {
 		c.makeCall(ctx, b, c.rnd.IntN(8) == 0)
 		pause(ctx, time.Duration(c.rnd.IntN(c.round.campaign.pace()))*time.Millisecond)
 	}
-	c.asker.close()
+	c.asker.Close()
 }
 
 // makeCall makes one call and notes its outcome. A call is not broken off when the round ends,
@@ -101,7 +88,7 @@ func (c *caller) makeCall(ctx context.Context, b batch, look bool) {
 	tried := c.tried.n.Load()
 	if look {
 		var fresh []bool
-		fresh, err = c.asker.check(ctx, b.filter, texts)
+		fresh, err = c.asker.Check(ctx, b.filter, texts)
 		for i := range fresh {
 			outcomes[i] = history.Present
 			if fresh[i] {
@@ -110,7 +97,7 @@ func (c *caller) makeCall(ctx context.Context, b batch, look bool) {
 		}
 	} else {
 		var fresh []string
-		fresh, err = c.asker.filter(ctx, b.filter, texts)
+		fresh, err = c.asker.Filter(ctx, b.filter, texts)
 		if err == nil && !c.place(outcomes, texts, fresh) {
 			c.odd = append(c.odd, fmt.Sprintf("%s: the new items are not among those sent, in their order", call.Filter))
 		}
@@ -237,7 +224,7 @@ func (c *caller) lives() []int {
 // answered returns the daemon that was asked last, and its life when the call began. If its life
 // was another one at the end, what is claimed of the earlier life holds as well.
 func (c *caller) answered(before []int) (name string, life int) {
-	url := c.asker.url()
+	url := c.asker.URL()
 	for i, d := range c.daemons {
 		if strings.HasSuffix(url, d.front.Addr) {
 			return d.name, before[i]

@@ -44,7 +44,6 @@ type daemon struct {
 	downs    []history.Down
 	stepped  []history.Step // of the clock; At is when it was set
 	steps    []history.Step // that restarts may have counted
-	own      int            // ends that nobody had asked for
 	finished bool
 }
 
@@ -71,7 +70,6 @@ func (d *daemon) supervise() {
 		d.process = nil
 		pause := d.down
 		if d.down == 0 {
-			d.own++
 			pause = restartAfter
 		}
 		d.down = 0

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/cr-clawer/urifilter/client"
 )
 
 //go:embed caller.py
@@ -81,20 +83,20 @@ func (a *pythonAsker) exchange(filter string, items []string, check bool, into a
 	return json.Unmarshal(told.Answer, into)
 }
 
-func (a *pythonAsker) filter(_ context.Context, filter string, items []string) (fresh []string, err error) {
+func (a *pythonAsker) Filter(_ context.Context, filter string, items []string, _ ...client.CallOption) (fresh []string, err error) {
 	err = a.exchange(filter, items, false, &fresh)
 	return fresh, err
 }
 
-func (a *pythonAsker) check(_ context.Context, filter string, items []string) (fresh []bool, err error) {
+func (a *pythonAsker) Check(_ context.Context, filter string, items []string, _ ...client.CallOption) (fresh []bool, err error) {
 	err = a.exchange(filter, items, true, &fresh)
 	return fresh, err
 }
 
-// url is not known: the client does not say which daemon it asked.
-func (a *pythonAsker) url() string { return "" }
+// URL is not known: the client does not say which daemon it asked.
+func (a *pythonAsker) URL() string { return "" }
 
-func (a *pythonAsker) close() {
+func (a *pythonAsker) Close() {
 	_ = a.in.Close()
 	_ = a.cmd.Wait()
 	_ = a.stderr.Close()

@@ -148,9 +148,7 @@ func (n *nemesis) master() *redistest.Server {
 }
 
 func (n *nemesis) sentinel(command string) (string, error) {
-	addr := n.rig.sentinel.Addr
-	out, err := exec.Command("redis-cli", "-p", addr[strings.LastIndex(addr, ":")+1:], "sentinel", command, "mymaster").Output()
-	return string(out), err
+	return cli(context.Background(), n.rig.sentinel, "sentinel", command, "mymaster")
 }
 
 // replicated waits until the master has its replica.

@@ -192,7 +192,7 @@ func (r *round) askForAll() error {
 		if err != nil {
 			return err
 		}
-		last.asker.close()
+		last.asker.Close()
 		r.callers = append(r.callers, last)
 		for _, filter := range []string{forEver, jobs, prints, forDays, churned} {
 			items := slices.Sorted(maps.Keys(asked[batch{filter: filter}.key(m)]))
@@ -203,7 +203,7 @@ func (r *round) askForAll() error {
 					return err
 				}
 				size := min(finalBatch, len(items))
-				last.asker, last.daemons = goAsker{c}, []*daemon{d}
+				last.asker, last.daemons = c, []*daemon{d}
 				for _, look := range []bool{true, false} {
 					told := problem.OutcomeUnknown // as on a connection that a fault has cut, and that nobody has used since
 					for try := 0; try < 10 && told == problem.OutcomeUnknown; try++ {
