@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // hosts is a web server under many names, 127.0.0.N, which records who calls each of them when.
@@ -68,17 +69,11 @@ func (h *hosts) serve(w http.ResponseWriter, r *http.Request) {
 // asked waits until a worker has made n visits.
 func (h *hosts) asked(t *testing.T, worker string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testserver.Await(t, fmt.Sprintf("%s has made %d visits", worker, n), func() bool {
 		h.mu.Lock()
-		have := h.by[worker]
-		h.mu.Unlock()
-		if have >= n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after 5 min %s has made %d visits, want %d", worker, have, n)
-		}
-	}
+		defer h.mu.Unlock()
+		return h.by[worker] >= n
+	})
 }
 
 // Two worker processes share hosts. One is killed, and another one comes: no host gets requests sooner

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
@@ -71,32 +70,22 @@ func (p *process) get(path string) (int, string) {
 // ready waits until the process says that it is ready: its store may be too busy to answer the first time.
 func (p *process) ready() {
 	p.t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testserver.Await(p.t, "the process is ready", func() bool {
 		status, text := p.get("/readyz")
-		if status == 200 && strings.Contains(text, "ready") {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("after 3 min not ready: %d, %s", status, text)
-		}
-	}
+		return status == 200 && strings.Contains(text, "ready")
+	})
 }
 
 // logged waits until the process has logged a text.
 func (p *process) logged(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testserver.Await(p.t, "it says: "+text, func() bool {
 		log, err := os.ReadFile(filepath.Join(p.dir, "log"))
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if strings.Contains(string(log), text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("after 3 min not said: %s\n%s", text, log)
-		}
-	}
+		return strings.Contains(string(log), text)
+	})
 }
 
 // Two masters take in the same URIs for two jobs with one filter: each URI becomes a task of one of them.

@@ -33,13 +33,10 @@ func TestLoadOfTheDaemon(t *testing.T) {
 	env := func(token string) []string {
 		return []string{"URIFILTER_URL=https://" + addr, "URIFILTER_TOKEN=" + token, "URIFILTER_RESP=rediss://" + port, "SSL_CERT_FILE=" + authority.File}
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if code, _, errOut := processtest.Command(t, dir, env(admin), "ping"); code == 0 {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("not ready: %s%s", errOut, p.Log)
-		}
-	}
+	testserver.Await(t, "the daemon is ready", func() bool {
+		code, _, _ := processtest.Command(t, dir, env(admin), "ping")
+		return code == 0
+	}, p.Log)
 	before, _ := processtest.MustCommand(t, dir, env(admin), "filters", "list")
 	for _, args := range [][]string{{"--protocol=json"}, {"--protocol=bits"}, {"--protocol=text", "--duplicates=0.9"}, {"--protocol=ndjson", "--rate=20k"}, {"--protocol=resp"}, {"--protocol=resp", "--rate=20k", "--duplicates=0.9"}, {"--batch=30000", "--protocol=text"}} {
 		var code int

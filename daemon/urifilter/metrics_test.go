@@ -17,6 +17,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -90,13 +91,13 @@ func TestMetricsOfTheManualsExist(t *testing.T) {
 		t.Errorf("store connected: %v, want 1", got)
 	}
 	redis.Kill()
-	processtest.Eventually(t, "the store told as gone", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 0 })
+	testserver.Await(t, "the store told as gone", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 0 })
 	redis.Run()
-	processtest.Eventually(t, "the store told as there again", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 1 })
+	testserver.Await(t, "the store told as there again", func() bool { return gauge(scrape(onRedis)["urifilter_store_connected"], "") == 1 })
 	mongo.Kill()
-	processtest.Eventually(t, "the archive told as gone", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 0 })
+	testserver.Await(t, "the archive told as gone", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 0 })
 	mongo.Restart()
-	processtest.Eventually(t, "the archive told as there again", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 1 })
+	testserver.Await(t, "the archive told as there again", func() bool { return gauge(scrape(p)["urifilter_archive_connected"], "") == 1 })
 
 	manuals, err := filepath.Glob("../../docs/*.md")
 	if err != nil {

@@ -106,11 +106,11 @@ func TestStats(t *testing.T) {
 	show := &testserver.Log{}
 	ended := make(chan int, 1)
 	go func() { ended <- run(ctx, []string{"stats", "--interval", "10ms"}, nil, show, show) }()
-	processtest.Eventually(t, "two tables", func() bool { return strings.Count(show.String(), "FILTER  ") >= 2 })
+	testserver.Await(t, "two tables", func() bool { return strings.Count(show.String(), "FILTER  ") >= 2 })
 	if err := p.End(syscall.SIGKILL); err == nil {
 		t.Error("killed, and no error")
 	}
-	processtest.Eventually(t, "a word of no answer", func() bool { return strings.Contains(show.String(), "\nno answer: ") })
+	testserver.Await(t, "a word of no answer", func() bool { return strings.Contains(show.String(), "\nno answer: ") })
 	stop(command.Signaled{Signal: syscall.SIGINT})
 	if code := <-ended; code != 130 || strings.Contains(show.String(), "urifilter: ") {
 		t.Errorf("exit code %d after Ctrl-C, want 130 and no message\n%s", code, show)

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -54,14 +54,10 @@ func TestTimingCommands(t *testing.T) {
 					t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, code, c.code, c.want, errOut)
 				}
 			}
-			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-				if _, out, _ := p.Lines("c\n", "check", "--all", "--type", "news"); out == "new\tc\n" {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal("c does not expire")
-				}
-			}
+			testserver.Await(t, "c has expired", func() bool {
+				_, out, _ := p.Lines("c\n", "check", "--all", "--type", "news")
+				return out == "new\tc\n"
+			})
 			if err := p.End(syscall.SIGTERM); err != nil {
 				t.Fatalf("%v\n%s", err, p.Log)
 			}

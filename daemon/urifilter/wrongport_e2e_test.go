@@ -73,17 +73,13 @@ func TestEveryCallerAtEveryPort(t *testing.T) {
 		text, err := io.ReadAll(c)
 		return fmt.Sprint(string(text), err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testserver.AwaitNil(t, "both ports answer", func() error {
 		_, err := callHTTP("http", ports["http"])
 		if err == nil {
 			_, err = callHTTP("https", ports["https"])
 		}
-		if err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err
+	})
 	const noTLS = "first record does not look like a TLS handshake"
 	for _, test := range []struct{ caller, port, want, fails string }{
 		{"http", "http", `HTTP/1.1 200 `, ""},

@@ -104,11 +104,7 @@ func TestTwoStores(t *testing.T) {
 	go a.Follow(t.Context())
 	create(t, b, spec(1, "another", "mysql"))
 	create(t, b, spec(0, "own", "mysql"))
-	for deadline := time.Now().Add(2 * time.Minute); strings.Count(said.String(), "filter is NOT served") < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log does not say that two filters are not served:\n%s", said)
-		}
-	}
+	testserver.Await(t, "the log says that two filters are not served", func() bool { return strings.Count(said.String(), "filter is NOT served") >= 2 }, said)
 	if f, err := a.Lookup("own"); err != nil || f.KeptIn() != "" {
 		t.Errorf("own: %v, %v", f, err)
 	}

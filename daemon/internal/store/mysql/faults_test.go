@@ -237,5 +237,5 @@ func (l *ledger) await(t *testing.T, more int) {
 		return n
 	}
 	want := min(count()+200+more, len(l.new)*3/4)
-	await(t, "callers are answered", func() bool { return count() >= want })
+	testserver.Await(t, "callers are answered", func() bool { return count() >= want })
 }

@@ -16,16 +16,6 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
-// await waits for something that happens by itself.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not after 2 min: %s", what)
-		}
-	}
-}
-
 func wantError(t *testing.T, err error, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -89,13 +79,13 @@ func TestDemands(t *testing.T) {
 		server.Exec("set global " + test.wrong)
 		_, err := Open(context.Background(), c)
 		wantError(t, err, test.want)
-		await(t, test.wrong+" is seen", func() bool { return store.Ready(context.Background()) != nil })
+		testserver.Await(t, test.wrong+" is seen", func() bool { return store.Ready(context.Background()) != nil })
 		_, err = set.Add(context.Background(), storetest.Keys(set, 0, 10), make([]bool, 10))
 		if wantError(t, err, test.want); !errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrInDoubt) {
 			t.Errorf("a batch: %v", err)
 		}
 		server.Exec("set global " + test.right)
-		await(t, test.right+" is seen", func() bool { return store.Ready(context.Background()) == nil })
+		testserver.Await(t, test.right+" is seen", func() bool { return store.Ready(context.Background()) == nil })
 	}
 	c.Durable = false
 	server.Exec("set global innodb_flush_log_at_trx_commit = 2", "set global sync_binlog = 0")

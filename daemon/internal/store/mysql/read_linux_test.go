@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // A change of one daemon is committed, but the server has not yet written its log, when another daemon
@@ -81,11 +82,11 @@ func TestAnswersWaitForWhatTheyHaveRead(t *testing.T) {
 			written, kill := holdLog(t, server)
 			first, then := make(chan error, 1), make(chan error, 1)
 			go func() { first <- by.first(a, keys) }()
-			await(t, "the server writes its log", written)
+			testserver.Await(t, "the server writes its log", written)
 			go func() { then <- by.then(b, keys) }()
 			db := server.Open("")
 			defer db.Close()
-			await(t, "the second call is answered, or waits", func() bool {
+			testserver.Await(t, "the second call is answered, or waits", func() bool {
 				var waits int
 				err := db.QueryRowContext(ctx, "select count(*) from information_schema.processlist where user = ? and db = ? and info is not null and time_ms > 500",
 					other.User, other.Database).Scan(&waits)
@@ -142,7 +143,7 @@ func holdLog(t *testing.T, server *mysqltest.Server) (written func() bool, kill 
 		b, _ := os.ReadFile(file)
 		return strings.Contains(string(b), text)
 	}
-	await(t, "strace watches the server", func() bool {
+	testserver.Await(t, "strace watches the server", func() bool {
 		if has(said, "not permitted") {
 			t.Skip("this user may not trace processes: run it as root, or with kernel.yama.ptrace_scope = 0")
 		}

@@ -42,7 +42,7 @@ func killedReserving(t *testing.T, rounds int) {
 	for round := range rounds + 1 {
 		small(one, int64(5+rand.IntN(100))) // until the next check of the server
 		want := l.Answers() + 150
-		await(t, "callers are answered", func() bool { return l.Answers() >= want || l.Faults() != nil })
+		testserver.Await(t, "callers are answered", func() bool { return l.Answers() >= want || l.Faults() != nil })
 		if round < rounds {
 			server.Kill()
 			server.Run()
@@ -50,7 +50,7 @@ func killedReserving(t *testing.T, rounds int) {
 	}
 	close(done)
 	callers.Wait()
-	await(t, "the server is seen", func() bool { return one.Ready(context.Background()) == nil })
+	testserver.Await(t, "the server is seen", func() bool { return one.Ready(context.Background()) == nil })
 	l.Check(t, leasetest.Set{Reserving: b})
 }
 
@@ -150,7 +150,7 @@ func TestLetGo(t *testing.T) {
 		t.Errorf("counted: %d items, %v", set.Stats().Items, err)
 	}
 	server.Exec("update " + c.Database + "." + reservationsTable + " set until = 1, ends = 1, goes = 2 where check_hi = " + strconv.FormatUint(a.Hi, 10))
-	await(t, "the reservation is let go of", func() bool { return rows(reservationsTable) == 1 })
+	testserver.Await(t, "the reservation is let go of", func() bool { return rows(reservationsTable) == 1 })
 	if items, reserved := rows(set.table), rows(reservedTable); items != 140 || reserved != 100 {
 		t.Errorf("%d rows of items and %d that are reserved are left", items, reserved)
 	}
@@ -164,7 +164,7 @@ func TestLetGo(t *testing.T) {
 	if _, err := set.Commit(ctx, b, nil, 0, nil); !errors.Is(err, engine.ErrNoReservation) {
 		t.Errorf("commit in a filter that was cleared: %v", err)
 	}
-	await(t, "all is let go of", func() bool { return rows(reservationsTable)+rows(reservedTable) == 0 })
+	testserver.Await(t, "all is let go of", func() bool { return rows(reservationsTable)+rows(reservedTable) == 0 })
 }
 
 // A daemon that was started before anything was reserved finds the leases that another one has given,
@@ -179,7 +179,7 @@ func TestLeasesOfAnotherDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := 0
-	await(t, "the items are new", func() bool {
+	testserver.Await(t, "the items are new", func() bool {
 		fresh := make([]bool, 10)
 		n, err := b.Add(ctx, keys, fresh)
 		if err != nil {
@@ -203,7 +203,7 @@ func TestItemsTakenAfterALeaseCount(t *testing.T) {
 		}
 	}
 	taken := 0
-	await(t, "the items are new", func() bool {
+	testserver.Await(t, "the items are new", func() bool {
 		n, err := set.Add(ctx, storetest.Keys(set, 0, 6), make([]bool, 6))
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // next returns the next change that a store reports.
 func next(t *testing.T, s *Store) (change engine.Change) {
 	t.Helper()
-	await(t, "a change", func() bool {
+	testserver.Await(t, "a change", func() bool {
 		select {
 		case change = <-s.Changes():
 			return true
@@ -321,7 +321,7 @@ func TestBusyDaemonCountsOthersItems(t *testing.T) {
 			}
 		})
 	}
-	await(t, "the first items", func() bool { return added.Load() > 0 })
+	testserver.Await(t, "the first items", func() bool { return added.Load() > 0 })
 	storetest.Add(t, theirs, storetest.Keys(theirs, 0, 5000))
 	before := added.Load()
 	if err := mine.recount(ctx); err != nil {
@@ -332,7 +332,7 @@ func TestBusyDaemonCountsOthersItems(t *testing.T) {
 	}
 	cancel()
 	callers.Wait()
-	await(t, "the exact count", func() bool {
+	testserver.Await(t, "the exact count", func() bool {
 		if err := mine.recount(t.Context()); err != nil {
 			t.Fatal(err)
 		}

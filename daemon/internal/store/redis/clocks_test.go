@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Daemons whose clocks differ by hours wait for each other, even if a clock is set while they
@@ -35,11 +36,7 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 	add(t, b, 1000, 1000)
 	add(t, c, 2000, 1000)
 	for _, hangs := range []*Store{storeB, storeC} {
-		for deadline := time.Now().Add(5 * time.Minute); !slices.Contains(storeA.members.Alive(), hangs.members.Self); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("a daemon is not seen by its heartbeat")
-			}
-		}
+		testserver.Await(t, "a daemon is seen by its heartbeat", func() bool { return slices.Contains(storeA.members.Alive(), hangs.members.Self) })
 		inSync(t, server, storeA, storeB, storeC)
 		// One of them hangs in the middle of a batch while Redis is flushed.
 		hangs.state.Flight.RLock()
@@ -69,17 +66,12 @@ func TestResyncWaitsWhateverClocksSay(t *testing.T) {
 // inSync waits until all daemons are in sync with the data that Redis has now.
 func inSync(t testing.TB, server *redistest.Server, stores ...*Store) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if !slices.ContainsFunc(stores, func(s *Store) bool {
+	testserver.Await(t, "all are in sync", func() bool {
+		return !slices.ContainsFunc(stores, func(s *Store) bool {
 			_, err := s.state.Check()
 			return err != nil || !isCurrent(server, s)
-		}) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("not in sync")
-		}
-	}
+		})
+	})
 }
 
 // isCurrent reports whether the daemon was in sync with the data that Redis has now.

@@ -22,6 +22,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // counting is a log that counts lines that contain a text.
@@ -95,13 +96,11 @@ func TestDropBesideUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(5 * time.Minute); round%2 == 0; time.Sleep(5 * time.Millisecond) {
-			if set, ok := taken.Load("extra"); ok && set.(engine.Set).Seed() == made.Seed() {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the other daemon does not see the filter")
-			}
+		if round%2 == 0 {
+			testserver.Await(t, "the other daemon sees the filter", func() bool {
+				set, ok := taken.Load("extra")
+				return ok && set.(engine.Set).Seed() == made.Seed()
+			})
 		}
 		if n := add(t, made.(*bitmap.Set), 0, 1000); n > 1000 || n == 0 {
 			t.Errorf("made again: %d of 1000 items are new", n)
@@ -295,11 +294,7 @@ func TestFiltersWithoutTags(t *testing.T) {
 	if n := add(t, again.(*bitmap.Set), 0, 6000); n != 6000 {
 		t.Errorf("made again: %d of 6000 are new", n)
 	}
-	for deadline := time.Now().Add(5 * time.Minute); server.CLI("exists", "urifilter:{1-uri:0}") != "0"; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the stripes of the dropped filter are left")
-		}
-	}
+	testserver.Await(t, "the stripes of the dropped filter are gone", func() bool { return server.CLI("exists", "urifilter:{1-uri:0}") == "0" })
 	if n := add(t, again.(*bitmap.Set), 0, 6000); n != 0 {
 		t.Errorf("made again: %d items are new again", n)
 	}
@@ -393,14 +388,10 @@ func TestDropWhoseAnswerIsLost(t *testing.T) {
 	if err := d.Drop(t.Context(), uri.Name); err == nil {
 		t.Error("no error")
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := d.Lookup(uri.Name); errors.As(err, new(*engine.UnknownFilterError)) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the daemon goes on serving the filter")
-		}
-	}
+	testserver.Await(t, "the daemon no longer serves the filter", func() bool {
+		_, err := d.Lookup(uri.Name)
+		return errors.As(err, new(*engine.UnknownFilterError))
+	})
 }
 
 // A filter that another daemon has cleared is dropped by one that has not followed the clear yet.

@@ -19,6 +19,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 var jobs = engine.Spec{ID: 8, Name: "jobs", Kind: "exact", Params: configs.Exact{}}
@@ -266,11 +267,7 @@ func TestNoRaceExactItemsAreCounted(t *testing.T) {
 	addTo(t, b, 80_000, 1000)
 	forgetOf(t, b, 0, 500)
 	_ = storeA.Close()
-	for deadline := time.Now().Add(5 * time.Minute); b.Stats().Items != 80_500; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d items are counted, want 80,500", b.Stats().Items)
-		}
-	}
+	testserver.Await(t, "80,500 items are counted", func() bool { return b.Stats().Items == 80_500 })
 }
 
 // The memory of an item in Redis, in sets that stay encoded as integers.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
@@ -57,14 +56,10 @@ func TestForgetRepliesLost(t *testing.T) {
 			if seen := n - countOf(isNew); left >= 0 && seen != left {
 				t.Fatalf("round %d: %d are seen after %v, want %d", round, seen, err, left)
 			}
-			for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-				if _, err = f.Forget(context.Background(), keys); err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal(err)
-				}
-			}
+			testserver.AwaitNil(t, "the rest is forgotten", func() error {
+				_, err := f.Forget(context.Background(), keys)
+				return err
+			})
 			w := wins{}
 			for _, set := range []engine.Set{other, s} {
 				isNew, _ := addUntilAnswered(t, set, from, n)
@@ -136,11 +131,7 @@ func TestExactDropCleansUp(t *testing.T) {
 		if n := addTo(t, s, 0, 3000); n != 3000 {
 			t.Errorf("re-created: %d of 3000 items are new", n)
 		}
-		for deadline := time.Now().Add(5 * time.Minute); strings.Contains(server.CLI("--scan"), old); time.Sleep(100 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("keys of the dropped filter are left")
-			}
-		}
+		testserver.Await(t, "no keys of the dropped filter are left", func() bool { return !strings.Contains(server.CLI("--scan"), old) })
 		if n := addTo(t, s, 0, 3000); n != 0 {
 			t.Errorf("re-created: %d items are new again", n)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/footprint"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Daemons that share a Redis give each id to one name, and a name one id.
@@ -121,11 +122,7 @@ func TestNoRaceExpectedMemory(t *testing.T) {
 			}
 			_ = store.Close()
 			// Redis counts the buffers of connections that it has not closed yet.
-			for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(server.CLI("info", "clients"), "connected_clients:1\r"); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("connections stay open")
-				}
-			}
+			testserver.Await(t, "the connections are closed", func() bool { return strings.Contains(server.CLI("info", "clients"), "connected_clients:1\r") })
 			bytes, ok := footprint.Expected(spec, uint64(c.items), bits)
 			// Beside the filter: scripts.
 			got, want := float64(redisMemory(server)-before), float64(bytes)

@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // nextChange returns the next change of other daemons that a store reports.
@@ -98,11 +99,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("the entry is not common: %s", got)
 	}
 	// A check of the registry that began earlier may record it once more, until the next check.
-	for deadline := time.Now().Add(2 * time.Minute); len(storeB.Quarantined()) != 2; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d are left in quarantine, want 2", len(storeB.Quarantined()))
-		}
-	}
+	testserver.Await(t, "two are left in quarantine", func() bool { return len(storeB.Quarantined()) == 2 })
 	server.CLI("flushall") // entries in quarantine do not prevent a resync
 	for _, s := range []*bitmap.Set{a, b} {
 		if isNew, _ := addUntilAnswered(t, s, 0, 1000); countOf(isNew) != 0 {

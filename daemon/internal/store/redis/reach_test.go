@@ -2,10 +2,10 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
@@ -19,11 +19,7 @@ func (l *lines) count(text string) int { return strings.Count(l.String(), text) 
 
 func (l *lines) await(t *testing.T, text string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); l.count(text) < n; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log lacks %q %d times", text, n)
-		}
-	}
+	testserver.Await(t, fmt.Sprintf("the log has %q %d times", text, n), func() bool { return l.count(text) >= n })
 }
 
 // A Redis that goes away is logged once, even if nobody asks meanwhile, and once when it is back.

@@ -13,6 +13,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // A batch that no replica confirms is not answered. Its items are new once when a replica does.
@@ -60,11 +61,7 @@ func TestReplicasConfirm(t *testing.T) {
 				t.Fatalf("item %d was new %d times", i, w[i])
 			}
 		}
-		for deadline := time.Now().Add(5 * time.Minute); master.CLI("dbsize") != replica.CLI("dbsize"); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the replica does not have what the master has")
-			}
-		}
+		testserver.Await(t, "the replica has what the master has", func() bool { return master.CLI("dbsize") == replica.CLI("dbsize") })
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()

@@ -21,6 +21,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // config returns the configuration of a daemon that treats an empty Redis as new at once, as
@@ -152,11 +153,7 @@ func meet(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
 		for _, other := range stores {
-			for deadline := time.Now().Add(5 * time.Minute); s != other && !slices.Contains(s.members.Alive(), other.members.Self); time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("the daemons do not see each other")
-				}
-			}
+			testserver.Await(t, "the daemons see each other", func() bool { return s == other || slices.Contains(s.members.Alive(), other.members.Self) })
 		}
 	}
 }
@@ -164,15 +161,7 @@ func meet(t testing.TB, stores ...*Store) {
 func waitReady(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			err := s.Ready(context.Background())
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("not ready: %v", err)
-			}
-		}
+		testserver.AwaitNil(t, "ready", func() error { return s.Ready(context.Background()) })
 	}
 }
 
@@ -689,7 +678,7 @@ func TestSentinelFailover(t *testing.T) {
 	sentinel, master, replica := redistest.Sentinels(t, nil)
 	c := config(sentinel.Addr)
 	c.MasterName = "mymaster"
-	store, s := opened(t, c)
+	_, s := opened(t, c)
 	add(t, s, 0, 3000)
 	// The replica gets no copy when it follows again.
 	master.CLI("config", "set", "repl-diskless-sync", "yes")
@@ -703,15 +692,10 @@ func TestSentinelFailover(t *testing.T) {
 		t.Fatal("the replica has missed nothing: this tries nothing")
 	}
 	// Trust is lost at once or at the next poll, and comes back with the new master.
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := s.Add(context.Background(), storetest.Keys(s, 100_000, 1), make([]bool, 1)); err == nil &&
-			strings.Contains(replica.CLI("info", "replication"), "role:master") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no failover: %v", store.Ready(context.Background()))
-		}
-	}
+	testserver.Await(t, "a failover", func() bool {
+		_, err := s.Add(context.Background(), storetest.Keys(s, 100_000, 1), make([]bool, 1))
+		return err == nil && strings.Contains(replica.CLI("info", "replication"), "role:master")
+	})
 	if n := add(t, s, 0, 6000); n != 0 {
 		t.Errorf("%d acknowledged items are new again after the failover", n)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/timed"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 var news = engine.Spec{ID: 7, Name: "news", Kind: "timing", Params: configs.Timing{Expire: time.Hour}}
@@ -205,14 +206,12 @@ func TestTimedExactlyOnceForTwoDaemons(t *testing.T) {
 					}
 				}
 				keys, isNew := storetest.Keys(b, 0, items), make([]bool, items)
-				for deadline := time.Now().Add(5 * time.Minute); countOf(isNew) < items; time.Sleep(200 * time.Millisecond) {
+				testserver.Await(t, "all items have expired", func() bool {
 					if err := b.Has(context.Background(), keys, isNew); err != nil {
 						t.Fatal(err)
 					}
-					if time.Now().After(deadline) {
-						t.Fatalf("%d of %d items have not expired", items-countOf(isNew), items)
-					}
-				}
+					return countOf(isNew) == items
+				})
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/certtest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 const (
@@ -155,13 +156,7 @@ func TestTLSRenewal(t *testing.T) {
 	certtest.Replace(t, renewed.Key, pair.Key)
 	server.Kill()
 	server.Run()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if err := store.Ready(context.Background()); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	testserver.AwaitNil(t, "ready", func() error { return store.Ready(context.Background()) })
 	if n := add(t, s, 0, 1500); n != 500 {
 		t.Errorf("%d of 1500 are new, want 500", n)
 	}

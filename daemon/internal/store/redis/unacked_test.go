@@ -64,16 +64,12 @@ func (w wins) note(from int, isNew []bool) {
 func addUntilAnswered(t testing.TB, s engine.Set, from, n int) (isNew []bool, unknown bool) {
 	t.Helper()
 	isNew = make([]bool, n)
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testserver.AwaitNil(t, "an answer", func() error {
 		_, err := s.Add(context.Background(), storetest.Keys(s, from, n), isNew)
-		if err == nil {
-			return isNew, unknown
-		}
 		unknown = unknown || errors.Is(err, engine.ErrInDoubt)
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err
+	})
+	return isNew, unknown
 }
 
 // Replies are lost in the middle of batches. Answers are true whichever daemon the caller asks

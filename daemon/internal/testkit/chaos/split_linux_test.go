@@ -15,6 +15,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/chaos/wallclock"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/history"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // The two sides of the partition; see RFC 2544 for the network.
@@ -90,11 +91,7 @@ func (s *side) cli(port int, args ...string) string {
 
 func (s *side) until(what string, is func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); pause(context.Background(), 50*time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("not within two minutes: %s", what)
-		}
-	}
+	testserver.Await(s.t, what, is)
 }
 
 func (s *side) sentinel(port, downAfter int) {

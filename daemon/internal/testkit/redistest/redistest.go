@@ -130,11 +130,7 @@ func ClusterOf(t testing.TB, tls *TLS, masters int, args ...string) []*Server {
 	}
 	servers[0].CLI(create...)
 	for _, s := range servers {
-		for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok"); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(fmt.Errorf("the cluster at %s does not become whole", s.Addr))
-			}
-		}
+		testserver.Await(t, "the cluster at "+s.Addr+" is whole", func() bool { return strings.Contains(s.CLI("cluster", "info"), "cluster_state:ok") })
 	}
 	return servers
 }
@@ -156,15 +152,11 @@ func Sentinels(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	sentinel = &Server{Addr: testserver.Free(t), Dir: dir, t: t, tls: tls, config: []string{conf, "--sentinel"}}
 	t.Cleanup(sentinel.Kill)
 	sentinel.Run()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if strings.Contains(sentinel.CLI("sentinel", "master", "mymaster"), "num-slaves\n1") &&
-			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up") {
-			return sentinel, master, replica
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the sentinel does not see the replica")
-		}
-	}
+	testserver.Await(t, "the sentinel sees the replica", func() bool {
+		return strings.Contains(sentinel.CLI("sentinel", "master", "mymaster"), "num-slaves\n1") &&
+			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up")
+	})
+	return sentinel, master, replica
 }
 
 // FailOver kills a master of Sentinels, and makes the sentinel notice that in half a second.

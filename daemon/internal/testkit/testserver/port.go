@@ -1,5 +1,5 @@
 // Package testserver has what is common to the third-party servers that tests start: their
-// addresses, processes, and connections to them that break.
+// addresses, processes, connections to them that break, and the wait for what they do.
 package testserver
 
 import (

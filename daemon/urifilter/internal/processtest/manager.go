@@ -1,13 +1,15 @@
 package processtest
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Manager stands in for systemd: it receives the daemon's notifications.
@@ -56,8 +58,8 @@ func NewManager(t *testing.T) *Manager {
 // Env returns the variables by which a daemon finds the manager.
 func (m *Manager) Env() []string { return []string{"NOTIFY_SOCKET=" + m.Path} }
 
-// All returns all notifications so far, each assignment between two newlines.
-func (m *Manager) All() string {
+// String returns all notifications so far, each assignment between two newlines.
+func (m *Manager) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return "\n" + strings.Join(m.said, "\n") + "\n"
@@ -80,9 +82,5 @@ func (m *Manager) Hear(line string) {
 // Await waits until n lines with this beginning have come.
 func (m *Manager) Await(line string, n int) {
 	m.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); strings.Count(m.All(), "\n"+line) < n; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.t.Fatalf("%s: not said %d times in 2 min:%s", line, n, m.All())
-		}
-	}
+	testserver.Await(m.t, fmt.Sprintf("%s is said %d times", line, n), func() bool { return strings.Count(m.String(), "\n"+line) >= n }, m)
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
@@ -83,53 +82,37 @@ func OnMySQL(t *testing.T, server *mysqltest.Server) []string {
 
 // AwaitReady waits until the daemon may be sent requests.
 func (p *Process) AwaitReady() *Process {
-	t := p.T
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	p.T.Helper()
+	testserver.Await(p.T, "the daemon is ready", func() bool {
 		select {
 		case <-p.Done:
-			t.Fatalf("the daemon ended at once: %v\n%s", p.Err, p.Log)
+			p.T.Fatalf("the daemon ended at once: %v\n%s", p.Err, p.Log)
 		default:
 		}
-		if status, _, err := p.Get("/readyz"); err == nil && status == http.StatusOK {
-			return p
-		}
-	}
-	t.Fatalf("not ready after 2 min\n%s", p.Log)
-	return nil
+		return p.says("/readyz")
+	}, p.Log)
+	return p
+}
+
+// says reports whether the daemon answers such a question with yes.
+func (p *Process) says(path string) bool {
+	status, _, err := p.Get(path)
+	return err == nil && status == http.StatusOK
 }
 
 // AwaitLive waits until the daemon answers, which it does before it is ready.
 func AwaitLive(t testing.TB, p *Process) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if status, _, err := p.Get("/livez"); err == nil && status == http.StatusOK {
-			return
-		}
-	}
-	t.Fatalf("not live after 2 min\n%s", p.Log)
+	testserver.Await(t, "the daemon is live", func() bool { return p.says("/livez") }, p.Log)
 }
 
 // AwaitLog waits until the daemon has logged texts: what it logged comes later than what it did thereafter.
 func (p *Process) AwaitLog(texts ...string) {
 	p.T.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	testserver.Await(p.T, fmt.Sprintf("it has logged %q", texts), func() bool {
 		for len(texts) > 0 && strings.Contains(p.Log.String(), texts[0]) {
 			texts = texts[1:]
 		}
-		if len(texts) == 0 {
-			return
-		}
-	}
-	p.T.Fatalf("never logged %q\n%s", texts, p.Log)
-}
-
-// Eventually waits for a condition that others bring about.
-func Eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
+		return len(texts) == 0
+	}, p.Log)
 }

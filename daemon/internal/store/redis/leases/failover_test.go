@@ -11,6 +11,7 @@ import (
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/leasetest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // replicated opens a daemon's store, which answers only when a replica has the data, and makes or finds a filter.
@@ -24,11 +25,7 @@ func replicated(t *testing.T, sentinel string, spec engine.Spec) engine.Reservin
 // promoted it can still be made a replica again.
 func awaitMaster(t *testing.T, sentinel, s *redistest.Server) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); toldMaster(sentinel) != s.Addr || !isMaster(s); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the master is %s, want %s", toldMaster(sentinel), s.Addr)
-		}
-	}
+	testserver.Await(t, s.Addr+" is the master", func() bool { return toldMaster(sentinel) == s.Addr && isMaster(s) })
 }
 
 func toldMaster(sentinel *redistest.Server) string {
@@ -43,18 +40,15 @@ func isMaster(s *redistest.Server) bool {
 // order. The master need not be the promoted one: a sentinel can also mistake live servers for dead.
 func settled(t *testing.T, sentinel, a, b *redistest.Server) (master, replica *redistest.Server) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	testserver.Await(t, "one server follows the other", func() bool {
 		master, replica = a, b
 		if toldMaster(sentinel) == b.Addr {
 			master, replica = b, a
 		}
 		info := replica.CLI("info", "replication")
-		if isMaster(master) && strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up") {
-			return master, replica
-		}
-	}
-	t.Fatalf("after two minutes no server follows the other:\n%s\n%s", a.CLI("info", "replication"), b.CLI("info", "replication"))
-	return nil, nil
+		return isMaster(master) && strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
+	})
+	return master, replica
 }
 
 // loseLast withholds from a replica what its master does, until something has been done.

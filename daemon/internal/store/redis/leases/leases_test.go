@@ -13,6 +13,7 @@ import (
 	redisstore "github.com/cr-clawer/urifilter/daemon/internal/store/redis"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/storetest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 func reserve(t *testing.T, set engine.Reserving, id engine.Reservation, keys []bloom.Hash, lease time.Duration) engine.Reserved {
@@ -69,11 +70,7 @@ func TestFirstLeaseOfAnotherDaemon(t *testing.T) {
 		if (n != 0 || m != 0) && time.Since(asked) < lease {
 			t.Fatalf("%d of 400 that another holds are new, and %d of 500", n, m)
 		}
-		for deadline := time.Now().Add(5 * time.Minute); newOf(t, b, keys[900:]) < 100; time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the lease does not end")
-			}
-		}
+		testserver.Await(t, "the lease ends", func() bool { return newOf(t, b, keys[900:]) >= 100 })
 		if got := n + added(t, b, append(keys[500:900:900], keys[500:900]...)); got != 400 {
 			t.Fatalf("%d of 400 are new when the lease has ended, each once", got)
 		}
@@ -107,11 +104,7 @@ func TestResyncOfCommitted(t *testing.T) {
 			server.Kill()
 			server.Run()
 			awaitReady(t, store)
-			for deadline := time.Now().Add(5 * time.Minute); newOf(t, a, keys[400:]) < 200; time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("the lease does not end")
-				}
-			}
+			testserver.Await(t, "the lease ends", func() bool { return newOf(t, a, keys[400:]) >= 200 })
 			if n := newOf(t, a, keys[:400]); n != 0 {
 				t.Errorf("%d of 400 that were committed are new", n)
 			}
@@ -124,15 +117,7 @@ func TestResyncOfCommitted(t *testing.T) {
 
 func awaitReady(t *testing.T, store *redisstore.Store) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := store.Ready(context.Background())
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	testserver.AwaitNil(t, "ready", func() error { return store.Ready(context.Background()) })
 }
 
 // What reservations leave in Redis is removed when nobody can ask for it any more: leases of

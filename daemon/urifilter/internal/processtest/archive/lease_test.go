@@ -130,15 +130,10 @@ func TestWritebackInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close(context.Background())
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	testserver.Await(t, "a copy of ip", func() bool {
 		v, err := a.Latest(t.Context(), "ip")
-		if err == nil && v.ID >= "ip-3" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v, %v\n%s", v, err, log)
-		}
-	}
+		return err == nil && v.ID >= "ip-3"
+	}, log)
 	c, err := client.New("http://" + d.Addr().String())
 	if err != nil {
 		t.Fatal(err)

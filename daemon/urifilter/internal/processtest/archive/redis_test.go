@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -111,12 +111,9 @@ func TestRedisIsResyncedFromTheArchive(t *testing.T) {
 func wantFreshSoon(p *processtest.Process, from, to, want int) {
 	p.T.Helper()
 	p.AwaitReady()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	testserver.Await(p.T, "it is well again", func() bool {
 		status, _, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(p.T, fmt.Sprintf("https://example.com/%d", from)))
-		if err == nil && status == http.StatusOK {
-			p.WantFresh(from, to, want)
-			return
-		}
-	}
-	p.T.Fatalf("it does not get well\n%s", p.Log)
+		return err == nil && status == http.StatusOK
+	}, p.Log)
+	p.WantFresh(from, to, want)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
@@ -87,14 +86,7 @@ func fullDisk(t *testing.T, filter string) {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if status, _, _ := p.Get("/readyz"); status == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("with space again it does not get ready\n%s", p.Log)
-		}
-	}
+	p.AwaitReady()
 	r := [2]int{c.Next, c.Next + 5000}
 	if got := p.MustPost("/api/v1/filter", c.Body(r), 200); strings.Count(got, "https:") < 4950 {
 		t.Errorf("with space again: %.200s", got)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -31,7 +32,7 @@ type scores struct {
 // await waits until this many items are acknowledged.
 func (a *scores) await(t *testing.T, items int) {
 	t.Helper()
-	processtest.Eventually(t, fmt.Sprintf("%d items acknowledged", items), func() bool {
+	testserver.Await(t, fmt.Sprintf("%d items acknowledged", items), func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.acked) >= items
@@ -52,7 +53,7 @@ func awaitAcquaintance(t *testing.T, server *redistest.Server) {
 	}
 	for range 3 {
 		before := beats()
-		processtest.Eventually(t, "heartbeats of two daemons go on", func() bool {
+		testserver.Await(t, "heartbeats of two daemons go on", func() bool {
 			now := beats()
 			for id, beat := range now {
 				if beat == before[id] {
@@ -195,13 +196,13 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 	a := storm(t, ps, 150, func(a *scores) {
 		a.await(t, 5000)
 		server.Kill() // without persistence: it comes back empty
-		processtest.Eventually(t, "the outage is noticed", func() bool { return a.refusals.Load() > 0 })
+		testserver.Await(t, "the outage is noticed", func() bool { return a.refusals.Load() > 0 })
 		for _, p := range ps {
 			status, answer, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(t, "during the outage"))
 			if err != nil || status != http.StatusServiceUnavailable {
 				t.Errorf("during the outage: %d, %v: %s", status, err, answer)
 			}
-			processtest.Eventually(t, "during the outage a daemon is not ready", func() bool {
+			testserver.Await(t, "during the outage a daemon is not ready", func() bool {
 				status, _, err := p.Get("/readyz")
 				return err == nil && status == http.StatusServiceUnavailable
 			})
@@ -226,16 +227,14 @@ func TestFiltersAreSharedAtOnce(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	const body = `{"filter_typeid":"extra","uri_list":["x"]}`
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	testserver.Await(t, "the other daemon sees the filter", func() bool {
 		status, answer, err := b.Post(context.Background(), "/api/v1/filter", body)
-		if err == nil && status == http.StatusOK {
-			processtest.MustContain(t, answer, `["x"]`)
-			break
+		if err != nil || status != http.StatusOK {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the other daemon does not see the filter: %d %s", status, answer)
-		}
-	}
+		processtest.MustContain(t, answer, `["x"]`)
+		return true
+	}, b.Log)
 	processtest.MustContain(t, a.MustPost("/api/v1/filter", body, 200), `"uri_list":[]`)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/processtest"
 )
 
@@ -29,14 +30,10 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 	const waited = "do not answer; what only they knew may be new again"
 	answers := func(p *processtest.Process) {
 		t.Helper()
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-			if status, _, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(t, "https://example.com/")); err == nil && status == http.StatusOK {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no answer:\n%s", p.Log)
-			}
-		}
+		testserver.Await(t, "an answer", func() bool {
+			status, _, err := p.Post(context.Background(), "/api/v1/filter", processtest.List(t, "https://example.com/"))
+			return err == nil && status == http.StatusOK
+		}, p.Log)
 	}
 	restartRedis := func() {
 		server.Kill()

@@ -32,7 +32,7 @@ func TestTellsTheServiceManager(t *testing.T) {
 	if err := p.End(syscall.SIGTERM); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 	}
-	said := m.All()
+	said := m.String()
 	order := []string{"\nEXTEND_TIMEOUT_USEC=60000000\n", "\nREADY=1\n", "\nSTOPPING=1\nSTATUS=Stopping", "\nEXTEND_TIMEOUT_USEC=90000000\n"}
 	at := 0
 	for _, line := range order {
@@ -82,7 +82,7 @@ func TestNoWatchdogForAnother(t *testing.T) {
 	if err := p.End(syscall.SIGTERM); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, p.Log)
 	}
-	if strings.Contains(m.All(), "WATCHDOG=1") {
+	if strings.Contains(m.String(), "WATCHDOG=1") {
 		t.Error("it pings for a process that it is not")
 	}
 }
@@ -128,7 +128,7 @@ func TestWatchdogIsNotPingedForAHungFilter(t *testing.T) {
 	pinging.Go(func() { lifecycle.PingWatchdog(ctx, e.TakeLocks, log) })
 	defer pinging.Wait()
 	defer cancel()
-	pings := func() int { return strings.Count(m.All(), "\nWATCHDOG=1") }
+	pings := func() int { return strings.Count(m.String(), "\nWATCHDOG=1") }
 	m.Await("WATCHDOG=1", 3)
 	store.lock.Lock()
 	for store.asked.Load() == 0 { // once stuck, it has sent all earlier pings

@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	m.Await("READY=1", 6)
 	works(second, 200)
-	if said := m.All(); strings.Count(said, "\nRELOADING=1\nMONOTONIC_USEC=") != 5 {
+	if said := m.String(); strings.Count(said, "\nRELOADING=1\nMONOTONIC_USEC=") != 5 {
 		t.Errorf("want five reloads in:%s", said)
 	}
 	if strings.Contains(p.Log.String(), second) {
