@@ -14,12 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/downloads"
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // settings are the settings of a run.
@@ -111,10 +111,8 @@ func measure(s settings, chosen []part, out string) error {
 	}
 	defer os.RemoveAll(s.dir)
 	s.binary = filepath.Join(s.dir, "urifilter")
-	build := exec.Command("go", "build", "-o", s.binary, "github.com/cr-clawer/urifilter/daemon/urifilter")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build the daemon: %w", err)
+	if err := testserver.Program(s.binary, "github.com/cr-clawer/urifilter/daemon/urifilter"); err != nil {
+		return err
 	}
 	machine, err := report.ThisMachine(s.dir)
 	if err != nil {

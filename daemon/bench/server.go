@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/bench/downloads"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
@@ -42,21 +40,8 @@ func startServer(s settings, kind string, env ...string) (*server, error) {
 		return nil, err
 	}
 	s.stand.Cleanup(func() { _ = srv.end(syscall.SIGKILL) }) // unless it was stopped
-	return srv, srv.waitReady()
-}
-
-func (s *server) waitReady() error {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		resp, err := http.Get("http://" + s.addr + "/readyz")
-		if err != nil {
-			continue
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			return nil
-		}
-	}
-	return fmt.Errorf("the server at %s is not ready after 30 s", s.addr)
+	testserver.AwaitReady(s.stand, "http://"+srv.addr)
+	return srv, nil
 }
 
 // stop ends the server gracefully and removes its data.
@@ -84,26 +69,11 @@ func (s *server) remake(spec string) error {
 	if s.null {
 		return nil
 	}
-	for _, c := range []struct{ method, path, body string }{
-		{http.MethodDelete, "/api/v1/filters/uri?confirm=uri", ""},
-		{http.MethodPut, "/api/v1/filters/uri", spec},
-	} {
-		req, err := http.NewRequestWithContext(context.Background(), c.method, "http://"+s.addr+c.path, bytes.NewBufferString(c.body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		text, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode >= 300 {
-			return fmt.Errorf("%s %s: %s: %s", c.method, c.path, resp.Status, text)
-		}
+	url := "http://" + s.addr + "/api/v1/filters/uri"
+	if err := downloads.Call(http.MethodDelete, url+"?confirm=uri", "", "", nil); err != nil {
+		return err
 	}
-	return nil
+	return downloads.Call(http.MethodPut, url, "application/json", spec, nil)
 }
 
 // cpuTime is the processor time that a process has used.

@@ -12,10 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/cr-clawer/urifilter/daemon/bench/report"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
 // Arguments that make this program run Site or Plain.
@@ -51,16 +51,8 @@ func Run(o Options, out *report.Part) error {
 // with builds the programs to be measured, and runs a site while measure runs.
 func (o *Options) with(measure func(self string) error) (err error) {
 	o.binary, o.colly = filepath.Join(o.Dir, "uridownloader"), filepath.Join(o.Dir, "collybench")
-	for _, args := range [][]string{
-		{"build", "-o", o.binary, "./daemon/uridownloader"},
-		{"build", "-o", o.colly, "./daemon/bench/downloads/colly"},
-	} {
-		build := exec.Command("go", args...)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as for releases
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
-		}
+	if err := errors.Join(testserver.Program(o.binary, "./daemon/uridownloader"), testserver.Program(o.colly, "./daemon/bench/downloads/colly")); err != nil {
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -36,15 +36,8 @@ func (o Options) start(concurrency int, env ...string) (*program, error) {
 		return nil, err
 	}
 	o.T.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() }) // unless it was ended
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		resp, err := http.Get(p.url + "/readyz")
-		if err == nil {
-			if err := resp.Body.Close(); err == nil && resp.StatusCode == http.StatusOK {
-				return p, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("%s: not ready after 30 s", p.url)
+	testserver.AwaitReady(o.T, p.url)
+	return p, nil
 }
 
 // end stops the program gracefully.
@@ -58,9 +51,14 @@ func (p *program) end() error {
 // stop ends the program and removes its data.
 func (p *program) stop() error { return errors.Join(p.end(), os.RemoveAll(p.dir)) }
 
-// call sends a request to the program, and decodes its answer into v unless v is nil.
-func (p *program) call(method, path, media, body string, v any) (err error) {
-	req, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
+// call makes a call of the program's API.
+func (p *program) call(method, path, media, body string, v any) error {
+	return Call(method, p.url+path, media, body, v)
+}
+
+// Call sends a request to one of our programs, and decodes its answer into v unless v is nil.
+func Call(method, url, media, body string, v any) (err error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -77,7 +75,7 @@ func (p *program) call(method, path, media, body string, v any) (err error) {
 		return err
 	}
 	if resp.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
+		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
 	}
 	if v == nil {
 		return nil
