@@ -83,9 +83,9 @@ func (t *top) due(full uint64) bool {
 	return int(t.header.Layers) < MaxLayers && t.layers[len(t.layers)-1].Ones() >= full
 }
 
-// Ended reports whether the last layer that there can be is full: more items would break the error
+// Outgrown reports whether the last layer that there can be is full: more items would break the error
 // rate.
-func (g *Growing) Ended() bool {
+func (g *Growing) Outgrown() bool {
 	t := g.top.Load()
 	return int(t.header.Layers) >= MaxLayers && t.layers[len(t.layers)-1].Ones() >= t.full
 }

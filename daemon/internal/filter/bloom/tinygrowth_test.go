@@ -59,7 +59,7 @@ func TestNoRaceATinyMapKeepsItsRate(t *testing.T) {
 					wrong++
 				}
 			}
-			if measured := float64(wrong) / n; measured > rate+4*math.Sqrt(rate/n) || g.Ended() {
+			if measured := float64(wrong) / n; measured > rate+4*math.Sqrt(rate/n) || g.Outgrown() {
 				t.Errorf("capacity %d, rate %v: measured %v, %d layers", capacity, rate, measured, g.Header().Layers)
 			}
 		}
@@ -85,13 +85,13 @@ func TestAnOldTinyMapSaysThatItEnds(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 4))
 	batch, fresh := make([]Hash, 500), make([]bool, 500)
 	items := 0
-	for ; !g.Ended() && items < 1_000_000; items += len(batch) {
+	for ; !g.Outgrown() && items < 1_000_000; items += len(batch) {
 		for i := range batch {
 			batch[i] = Hash{Hi: random.Uint64(), Lo: random.Uint64()}
 		}
 		g.Add(batch, fresh)
 	}
-	if fill := g.Fill(); !g.Ended() || items < 65_535 || fill.FPR > 0.011 {
-		t.Errorf("%d items, ended: %v, %v false positives", items, g.Ended(), fill.FPR)
+	if fill := g.Fill(); !g.Outgrown() || items < 65_535 || fill.FPR > 0.011 {
+		t.Errorf("%d items, outgrown: %v, %v false positives", items, g.Outgrown(), fill.FPR)
 	}
 }

@@ -19,7 +19,7 @@ type fullness struct{ percent atomic.Uint32 }
 // Add is Set.Add, but obeys on_full and the bounds on memory. expire is for Timed filters; 0 means the
 // filter's own.
 func (f *Filter) Add(ctx context.Context, keys []bloom.Hash, expire time.Duration, fresh []bool) (int, error) {
-	if layered, ok := f.Set.(Layered); ok && layered.Ended() {
+	if layered, ok := f.Set.(Layered); ok && layered.Outgrown() {
 		return 0, f.hasOnly(ctx, keys, fresh)
 	}
 	claimed, done, err := f.claimFor(keys, fresh, itemsMore, func() error { return f.Set.Has(ctx, keys, fresh) })
@@ -62,7 +62,7 @@ func whenRoom(set Set) string {
 // has no bound, or is nowhere near it. From NearlyFull on it deserves a warning; at 1 and more, a filter that is Refusing
 // takes no new items.
 func (f *Filter) Full() (share float64, refusing bool) {
-	if layered, ok := f.Set.(Layered); ok && layered.Ended() {
+	if layered, ok := f.Set.(Layered); ok && layered.Outgrown() {
 		return 1, true
 	}
 	if growing, ok := f.Set.(Growing); ok && f.memoryLimit > 0 {

@@ -128,9 +128,9 @@ type Layered interface {
 	Growing
 	// Layers describes all layers, the first one first.
 	Layers() []bloom.Layer
-	// Ended reports whether the last layer that there can be is full. It is called before every
+	// Outgrown reports whether the last layer that there can be is full. It is called before every
 	// batch.
-	Ended() bool
+	Outgrown() bool
 }
 
 // Store keeps the sets of all filters. It is safe for concurrent use.

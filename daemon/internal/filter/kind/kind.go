@@ -98,7 +98,7 @@ type Layered interface {
 	// Memory is that of engine.Growing.
 	Memory() uint64
 	Layers() []bloom.Layer
-	Ended() bool
+	Outgrown() bool
 }
 
 // Forgetful is a memory that grows with its items, and can forget each of them.

@@ -136,8 +136,8 @@ func (s layered) MergeStripe(ctx context.Context, i int, data []byte) error {
 	return s.set.MergeStripe(ctx, i, data)
 }
 
-// Ended implements engine.Layered.
-func (s layered) Ended() bool { return s.bits.Ended() }
+// Outgrown implements engine.Layered.
+func (s layered) Outgrown() bool { return s.bits.Outgrown() }
 
 // Layers implements engine.Layered.
 func (s layered) Layers() []bloom.Layer { return s.bits.Layers() }

@@ -180,6 +180,10 @@ func testCreateDrop(t *testing.T, o Opener, s Sample) {
 	if err := store.Drop(ctx, s.spec("uri", 1, 10_000)); err != nil {
 		t.Fatal(err)
 	}
+	_, shared := store.(engine.Shared)
+	if _, ends := set.(engine.Ending); ends != shared || shared && !engine.Ended(set) {
+		t.Errorf("the set of a dropped filter in a store that is shared (%v) tells that it has ended: %v, %v", shared, ends, engine.Ended(set))
+	}
 	var unknown *engine.UnknownFilterError
 	if _, err := set.Add(ctx, keys, make([]bool, 100)); !errors.As(err, &unknown) {
 		t.Errorf("Add to a dropped filter: %v, want UnknownFilterError", err)

@@ -85,7 +85,7 @@ var _ kind.Layered = layered{}
 
 func (l layered) Memory() uint64        { return l.bits.Memory() }
 func (l layered) Layers() []bloom.Layer { return l.bits.Layers() }
-func (l layered) Ended() bool           { return l.bits.Ended() }
+func (l layered) Outgrown() bool        { return l.bits.Outgrown() }
 
 // growth marks an added layer in the journal: a value that is almost certainly no key, with the
 // number of layers in Lo.

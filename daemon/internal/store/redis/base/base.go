@@ -25,6 +25,7 @@ import (
 // in Redis goes by the admin client, and may be repeated.
 type Filter interface {
 	engine.Set
+	engine.Ending
 	Base() *Common
 	// Create makes what Redis must have of an empty filter, in the place of what another of
 	// its name has left.

@@ -262,8 +262,8 @@ func (s Layered) MemoryFor(more engine.More) uint64 {
 	return s.Set.MemoryFor(more) + added
 }
 
-// Ended implements engine.Layered.
-func (s Layered) Ended() bool {
+// Outgrown implements engine.Layered.
+func (s Layered) Outgrown() bool {
 	layers := s.layers()
 	return len(layers) >= bloom.MaxLayers && layers[len(layers)-1].full()
 }
