@@ -27,7 +27,7 @@ func (a *Archive) Restore(ctx context.Context, v Version, sink Sink, p Progress)
 	if !sink.Header().SameBits(v.Header) {
 		return a.named(&MismatchError{
 			Filter: v.Spec.Name, Version: v.ID, Reason: differs(v.Header, sink.Header()),
-			Hint: fmt.Sprintf("drop the filter first, then `urifilter bitmap restore %s`", v.Spec.Name),
+			Hint: fmt.Sprintf("drop the filter first, then `urifilter bitmap restore --version %s %s`", v.ID, v.Spec.Name),
 		})
 	}
 	err := a.read(ctx, &v, p, func(i int, data []byte, err error) error {

@@ -39,6 +39,7 @@ type Version struct {
 	Uploaded int64  // bytes that its writeback sent
 	Owner    string // who wrote it
 	On       bool   // false: switched off, neither restored nor merged with
+	Dropped  bool   // a tombstone: the filter was dropped
 
 	number  int64
 	stripes []stripe
@@ -56,6 +57,9 @@ type versionDoc struct {
 	Token      string     `bson:"token"`
 	// Fence: no bit-map; the number is taken so that nobody else can publish it.
 	Fence bool `bson:"fence,omitempty"`
+	// Dropped: no bit is set, and the filter is no more. Versions of urifilter that do not know it, and
+	// documents without it, have the empty filter.
+	Dropped bool `bson:"dropped,omitempty"`
 
 	Kind       string   `bson:"kind,omitempty"`
 	Generation int64    `bson:"generation,omitempty"`
@@ -104,7 +108,7 @@ func (d *versionDoc) version() (Version, error) {
 	v := Version{
 		ID: d.ID, Spec: spec,
 		Created: d.Created, Items: uint64(d.Items), Stripes: len(d.Stripes), Bytes: d.Bytes,
-		Uploaded: d.Uploaded, Owner: d.Owner, On: d.Status == statusOn,
+		Uploaded: d.Uploaded, Owner: d.Owner, On: d.Status == statusOn, Dropped: d.Dropped,
 		number: d.Number, stripes: d.Stripes,
 	}
 	if err := v.Header.UnmarshalBinary(d.Header); err != nil {

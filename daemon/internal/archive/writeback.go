@@ -36,13 +36,35 @@ type Progress func(stripe, of int)
 // error the archive's newest version is the same as before, unless the answer to the last step
 // was lost: then it is either the old or the new version.
 func (a *Archive) Writeback(ctx context.Context, spec engine.Spec, src Source, p Progress) (Version, error) {
+	return a.write(ctx, spec, src, false, p)
+}
+
+// LeaveTombstone is the Writeback of a bit-map with nothing in it, which takes no space. dropped marks
+// the version as that of a filter that is no more.
+func (a *Archive) LeaveTombstone(ctx context.Context, spec engine.Spec, h bloom.Header, dropped bool) error {
+	_, err := a.write(ctx, spec, zeroes{h}, dropped, nil)
+	return err
+}
+
+// zeroes is a bit-map with nothing in it.
+type zeroes struct{ h bloom.Header }
+
+func (z zeroes) Header() bloom.Header { return z.h }
+
+func (z zeroes) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
+	buf = buf[:z.h.StripeSize(i)]
+	clear(buf)
+	return buf, nil
+}
+
+func (a *Archive) write(ctx context.Context, spec engine.Spec, src Source, dropped bool, p Progress) (Version, error) {
 	l, err := a.acquire(ctx, spec.Name)
 	if err != nil {
 		return Version{}, a.named(err)
 	}
 	work, stop := l.hold(ctx)
 	w := &writeback{
-		a: a, lease: l, spec: spec, src: src, header: src.Header(), token: newToken(),
+		a: a, lease: l, spec: spec, src: src, header: src.Header(), dropped: dropped, token: newToken(),
 		buf: make([]byte, bloom.StripeBytes), damaged: map[string]bool{},
 	}
 	v, err := w.run(work, p)
@@ -67,6 +89,7 @@ type writeback struct {
 	spec     engine.Spec
 	src      Source
 	header   bloom.Header
+	dropped  bool
 	token    string
 	base     *Version         // to merge with; nil: none
 	whole    map[string]int64 // the filter's files when base was read: see Archive.whole
@@ -187,7 +210,7 @@ func (w *writeback) document(number int64) *versionDoc {
 		BitmapType: bitmapType{ID: w.spec.ID, Name: w.spec.Name},
 		Status:     statusOn, Number: number, Created: time.Now().UTC().Truncate(time.Millisecond),
 		Owner: w.a.opt.Owner, Token: w.token,
-		Kind: w.spec.Kind, Params: params,
+		Kind: w.spec.Kind, Params: params, Dropped: w.dropped,
 		Generation: int64(w.header.Generation), Header: header, Bytes: int64(w.header.Bytes()),
 	}
 }

@@ -38,12 +38,15 @@ func (e *BusyError) Error() string {
 
 // UnknownVersionError is returned for a version that the archive does not have.
 type UnknownVersionError struct {
-	Filter, Version string   // Version "": any
+	Filter, Version string   // Version "": the newest, of a filter that is not dropped
 	Known           []string // newest first
 }
 
 func (e *UnknownVersionError) Error() string {
-	if e.Version == "" {
+	switch {
+	case e.Version == "" && e.Known != nil:
+		return fmt.Sprintf("filter %s: was dropped; an older version is restored if it is named", e.Filter)
+	case e.Version == "":
 		return fmt.Sprintf("filter %s: the archive has no version of it", e.Filter)
 	}
 	return fmt.Sprintf("filter %s: the archive has no version %s", e.Filter, e.Version)
@@ -241,7 +244,7 @@ func find(ctx context.Context, a *archive.Archive, filter, version string) (arch
 		if !v.On {
 			continue
 		}
-		if version == "" || v.ID == version {
+		if v.ID == version || version == "" && !v.Dropped && unknown.Known == nil { // nothing older takes the place of a tombstone
 			return v, nil
 		}
 		unknown.Known = append(unknown.Known, v.ID)

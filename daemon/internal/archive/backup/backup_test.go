@@ -172,6 +172,49 @@ func TestDropDuringTheFirstWriteback(t *testing.T) {
 	}
 }
 
+// A dropped filter is told from an empty one, by name and in the archive, until it is written back again.
+func TestRestoreOfADroppedFilter(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	f, err := r.engine.Lookup("uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := func() bool {
+		t.Helper()
+		all, err := r.link.Newest(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("newest: %v, %v", all, err)
+		}
+		return all[0].Dropped
+	}
+	if _, err := r.Writeback(t.Context(), "uri", nil); err != nil || dropped() {
+		t.Fatal(err, dropped())
+	}
+	if err := r.engine.Drop(t.Context(), "uri"); err != nil || !dropped() {
+		t.Fatal(err, dropped())
+	}
+	var unknown *UnknownVersionError
+	if _, err := r.Restore(t.Context(), "uri", "", nil); !errors.As(err, &unknown) || len(unknown.Known) != 2 {
+		t.Errorf("restored without a version: %v", err)
+	}
+	if _, err := r.engine.Lookup("uri"); !errors.As(err, new(*engine.UnknownFilterError)) {
+		t.Errorf("after that: %v", err)
+	}
+	if _, err := r.Restore(t.Context(), "uri", "uri-1", nil); err != nil || r.add(1) != 0 {
+		t.Errorf("restored: %v, or an item is lost", err)
+	}
+	if err := r.engine.Drop(t.Context(), "uri"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.engine.Create(t.Context(), f.Spec); err != nil || r.add(1) != 1 || !dropped() {
+		t.Errorf("made again: %v", err)
+	}
+	if _, err := r.Writeback(t.Context(), "uri", nil); err != nil || dropped() {
+		t.Error("written back again:", err, dropped())
+	}
+}
+
 // A copy that fails is counted and noted in the archive; one that is canceled is not.
 func TestFailuresAreCountedAndNoted(t *testing.T) {
 	r := newRig(t)

@@ -134,7 +134,7 @@ func NewestOfEach(versions []archive.Version) []archive.Version {
 
 func (l *Link) archived(a *archive.Archive, v archive.Version, p archive.Progress) engine.Archived {
 	return engine.Archived{
-		Spec: v.Spec, Header: v.Header, Items: v.Items, Created: v.Created,
+		Spec: v.Spec, Header: v.Header, Items: v.Items, Created: v.Created, Dropped: v.Dropped,
 		Restore: func(ctx context.Context, into engine.Sink) error {
 			note, end := l.copies.begin("restore", v.Spec.Name, p)
 			defer end()
@@ -143,23 +143,11 @@ func (l *Link) archived(a *archive.Archive, v archive.Version, p archive.Progres
 	}
 }
 
-// LeaveTombstone implements engine.Archive. It adds a version of zeroes, which takes no space.
-func (l *Link) LeaveTombstone(ctx context.Context, spec engine.Spec, h bloom.Header) error {
+// LeaveTombstone implements engine.Archive.
+func (l *Link) LeaveTombstone(ctx context.Context, spec engine.Spec, h bloom.Header, dropped bool) error {
 	a, err := l.Open(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = a.Writeback(ctx, spec, zeroes{h}, nil)
-	return err
-}
-
-// zeroes is a bit-map with nothing in it.
-type zeroes struct{ h bloom.Header }
-
-func (z zeroes) Header() bloom.Header { return z.h }
-
-func (z zeroes) Stripe(_ context.Context, i int, buf []byte) ([]byte, error) {
-	buf = buf[:z.h.StripeSize(i)]
-	clear(buf)
-	return buf, nil
+	return a.LeaveTombstone(ctx, spec, h, dropped)
 }

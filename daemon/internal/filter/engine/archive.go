@@ -15,8 +15,9 @@ type Archive interface {
 	// Newest lists the newest version of every filter that has one.
 	Newest(ctx context.Context) ([]Archived, error)
 	// LeaveTombstone adds an empty version with the header h, of a later generation than all
-	// existing ones, so that no start restores the dropped filter. Durable on return.
-	LeaveTombstone(ctx context.Context, spec Spec, h bloom.Header) error
+	// existing ones, so that no start restores what they have. dropped: the filter is gone, too; else
+	// it was cleared. Durable on return.
+	LeaveTombstone(ctx context.Context, spec Spec, h bloom.Header, dropped bool) error
 }
 
 // Archived is one version of a filter in the archive.
@@ -25,6 +26,9 @@ type Archived struct {
 	Header  bloom.Header
 	Items   uint64 // estimate by bloom's formula, so fewer items mean fewer bits
 	Created time.Time
+	// Dropped: this is the tombstone of a filter that was dropped. A filter of its name that is made
+	// again may begin with it.
+	Dropped bool
 	// Err is why this version, which is the newest, cannot be used; then only the name of Spec is known.
 	// Nil: it can.
 	Err error

@@ -49,7 +49,7 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.archive.LeaveTombstone(ctx, cleared.Spec, bits.Header()); err != nil {
+	if err := e.archive.LeaveTombstone(ctx, cleared.Spec, bits.Header(), false); err != nil {
 		return nil, fmt.Errorf("filter %s is cleared, and the archive still has what was in it: %w", f.Name, err)
 	}
 	return cleared, nil

@@ -300,16 +300,19 @@ func (e *Engine) leaveTombstone(ctx context.Context, f *Filter) error {
 		return nil
 	}
 	a, err := e.archived(ctx, f.Name)
-	if err != nil || a == nil || a.Items == 0 {
+	if err != nil || a == nil {
 		return err
 	}
 	have := bits.Header()
-	if a.Header.Generation > have.Generation || a.Header.Generation == have.Generation && a.Header.Seed != have.Seed {
+	switch {
+	case a.Header.Generation > have.Generation, a.Header.Generation == have.Generation && a.Header.Seed != have.Seed:
 		return nil // another bit-map: dropping this one gets that one restored
+	case a.Dropped && a.Header.Generation < have.Generation:
+		return nil // made again since, and not archived
 	}
 	h, err := BitMapHeader(f.Spec, newIdentity(have.Generation+1), have.K() > 8)
 	if err != nil {
 		return err
 	}
-	return e.archive.LeaveTombstone(ctx, f.Spec, h)
+	return e.archive.LeaveTombstone(ctx, f.Spec, h, true)
 }

@@ -63,7 +63,7 @@ func (e *Engine) announce(inArchive map[string]*Archived, fresh bool) {
 		e.waiting[name] = w
 	}
 	for name, a := range inArchive {
-		if _, known := e.waiting[name]; fresh && !known && a.Err == nil && e.name[name] == nil && e.quarantined(name) == nil {
+		if _, known := e.waiting[name]; fresh && !known && !a.Dropped && a.Err == nil && e.name[name] == nil && e.quarantined(name) == nil {
 			e.waiting[name] = waiting{spec: a.Spec}
 		}
 	}
@@ -158,8 +158,8 @@ func (e *Engine) reconcileOne(ctx context.Context, name string, a *Archived, fre
 		e.log.Warn("filter starts EMPTY: neither store nor archive has it", "filter", name)
 		_, err := e.makeEmpty(ctx, w.spec, newIdentity(1))
 		return err
-	case a == nil:
-		return nil // dropped meanwhile
+	case a == nil, a.Dropped && !wanted:
+		return nil
 	case !wanted && !fresh:
 		e.log.Info("filter is in the archive only, and the settings do not name it; PUT or `urifilter bitmap restore` restores it", "filter", name)
 		return nil
@@ -194,7 +194,7 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 	switch {
 	case h.Generation > a.Header.Generation && a.Items > 0:
 		// A clear was cut off before it updated the archive, whose version must not be restored.
-		if err := e.archive.LeaveTombstone(ctx, have.Spec, h); err != nil {
+		if err := e.archive.LeaveTombstone(ctx, have.Spec, h, false); err != nil {
 			return err
 		}
 		e.log.Info("the archive records that the filter was cleared", "filter", have.Name, "generation", h.Generation)

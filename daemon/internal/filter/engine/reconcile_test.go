@@ -251,6 +251,71 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 	}
 }
 
+// A filter that nobody lists, and that was dropped, is not made by a start that finds its store empty. A version
+// without items of a filter that is there is, and so is a tombstone of earlier versions of urifilter.
+func TestNoStartMakesADroppedFilter(t *testing.T) {
+	a := newShelf()
+	b := open(t, t.TempDir(), engine.Settings{Archive: a})
+	b.reconcile()
+	for i, name := range []string{"full", "empty", "again", "adopted", "kept", "cleared"} {
+		f, _, err := b.Create(t.Context(), spec(1000+i, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items []uint64
+		if name != "empty" && name != "kept" {
+			items = []uint64{1}
+		}
+		if err := a.put(f.Spec, f.Set.(engine.BitMap).Header(), items...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func(b *bench, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := b.Drop(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	drop(b, "full", "empty", "again", "adopted")
+	for i, name := range []string{"again", "adopted"} {
+		s := spec(1002+i, name)
+		if name == "again" { // it has not the bit-map of the tombstone
+			s.Params = configs.Bloom{Capacity: 20_000, ErrorRate: 1e-4, OnFull: "warn"}
+		}
+		if _, _, err := b.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		drop(b, name)
+	}
+	if _, err := b.Clear(t.Context(), "cleared"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"cleared", "kept"}
+	b = open(t, t.TempDir(), engine.Settings{Archive: a})
+	for range 2 {
+		b.reconcile()
+		var got []string
+		for _, f := range b.Filters() {
+			got = append(got, f.Name)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("made: %v, want %v", got, want)
+		}
+	}
+	// What the settings list is made, and what a caller makes.
+	b = open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1000, "full")}, Archive: a})
+	b.wantWaiting("full", nil)
+	b.reconcile()
+	if n := b.fresh("full", 1); n != 1 {
+		t.Error("a dropped item is seen")
+	}
+	if f, _, err := b.Create(t.Context(), spec(0, "empty")); err != nil || f.ID != 1001 {
+		t.Errorf("made again: %+v, %v", f, err)
+	}
+}
+
 // Ids of filters that wait are not given to others.
 func TestIDsOfWaitingFiltersAreTaken(t *testing.T) {
 	a := newShelf()

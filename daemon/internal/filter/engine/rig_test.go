@@ -22,9 +22,12 @@ type shelf struct {
 	bad     map[string]error // why versions of filters cannot be used
 	maps    map[string]*bloom.Map
 	specs   map[string]engine.Spec
+	dropped map[string]bool // the map is a tombstone
 }
 
-func newShelf() *shelf { return &shelf{maps: map[string]*bloom.Map{}, specs: map[string]engine.Spec{}} }
+func newShelf() *shelf {
+	return &shelf{maps: map[string]*bloom.Map{}, specs: map[string]engine.Spec{}, dropped: map[string]bool{}}
+}
 
 func (s *shelf) Newest(context.Context) ([]engine.Archived, error) {
 	if s.down != nil {
@@ -35,7 +38,7 @@ func (s *shelf) Newest(context.Context) ([]engine.Archived, error) {
 		all = append(all, engine.Archived{Spec: engine.Spec{Name: name}, Err: err})
 	}
 	for name, m := range s.maps {
-		all = append(all, engine.Archived{Spec: s.specs[name], Header: m.Header(), Items: m.Fill().Items, Created: time.Unix(1700000000, 0),
+		all = append(all, engine.Archived{Spec: s.specs[name], Header: m.Header(), Items: m.Fill().Items, Created: time.Unix(1700000000, 0), Dropped: s.dropped[name],
 			Restore: func(ctx context.Context, into engine.Sink) error { return s.restore(ctx, m, into) }})
 	}
 	return all, nil
@@ -54,8 +57,10 @@ func (s *shelf) restore(ctx context.Context, m *bloom.Map, into engine.Sink) err
 	return into.Commit(ctx)
 }
 
-func (s *shelf) LeaveTombstone(_ context.Context, spec engine.Spec, h bloom.Header) error {
-	return s.put(spec, h)
+func (s *shelf) LeaveTombstone(_ context.Context, spec engine.Spec, h bloom.Header, dropped bool) error {
+	err := s.put(spec, h)
+	s.dropped[spec.Name] = dropped
+	return err
 }
 
 func (s *shelf) put(spec engine.Spec, h bloom.Header, items ...uint64) error {
@@ -64,7 +69,7 @@ func (s *shelf) put(spec engine.Spec, h bloom.Header, items ...uint64) error {
 		return err
 	}
 	m.Add(keys(items), make([]bool, len(items)))
-	s.maps[spec.Name], s.specs[spec.Name] = m, spec
+	s.maps[spec.Name], s.specs[spec.Name], s.dropped[spec.Name] = m, spec, false
 	return nil
 }
 

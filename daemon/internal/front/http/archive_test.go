@@ -26,8 +26,10 @@ func keeping(err error) func(*api.Options) {
 // silent is an engine.Archive that cannot be reached.
 type silent struct{ err error }
 
-func (s silent) Newest(context.Context) ([]engine.Archived, error)               { return nil, s.err }
-func (s silent) LeaveTombstone(context.Context, engine.Spec, bloom.Header) error { return s.err }
+func (s silent) Newest(context.Context) ([]engine.Archived, error) { return nil, s.err }
+func (s silent) LeaveTombstone(context.Context, engine.Spec, bloom.Header, bool) error {
+	return s.err
+}
 
 // oneStore is a store that holds the filter uri.
 type oneStore struct{ *apitest.MemStore }

@@ -152,6 +152,9 @@ func (w *work) archivedNames() ([]string, error) {
 	}
 	var names []string
 	for _, a := range all {
+		if a.Dropped {
+			continue
+		}
 		names = append(names, a.Spec.Name)
 	}
 	if len(names) == 0 {
