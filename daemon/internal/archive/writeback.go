@@ -171,6 +171,11 @@ func (w *writeback) look(ctx context.Context) (number int64, err error) {
 
 func (w *writeback) mismatch(base *Version) error {
 	e := &MismatchError{Filter: w.spec.Name, Version: base.ID}
+	if base.Dropped {
+		e.Reason = "says that the filter was dropped, by another daemon or by a drop that broke off"
+		e.Hint = fmt.Sprintf("drop it again; or, to keep it: %s", switchOff(fmt.Sprintf(`{"bitmap_type.name": %q}`, w.spec.Name)))
+		return e
+	}
 	e.Reason = differs(base.Header, w.header)
 	e.Hint = fmt.Sprintf("to go on with the archive's bit-map: drop the filter, then `urifilter bitmap restore %s`; to go on with this one: %s",
 		w.spec.Name, switchOff(fmt.Sprintf(`{"bitmap_type.name": %q}`, w.spec.Name)))

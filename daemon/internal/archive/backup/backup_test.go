@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -203,6 +204,9 @@ func TestRestoreOfADroppedFilter(t *testing.T) {
 	}
 	if _, err := r.Restore(t.Context(), "uri", "uri-1", nil); err != nil || r.add(1) != 0 {
 		t.Errorf("restored: %v, or an item is lost", err)
+	}
+	if _, err := r.Writeback(t.Context(), "uri", nil); !errors.As(err, new(*archive.MismatchError)) || !strings.Contains(err.Error(), "says that the filter was dropped") {
+		t.Errorf("written back over the tombstone: %v", err)
 	}
 	if err := r.engine.Drop(t.Context(), "uri"); err != nil {
 		t.Fatal(err)

@@ -78,7 +78,10 @@ func (e *Engine) create(ctx context.Context, spec Spec, b Identity) (f *Filter, 
 	}
 	var a *Archived
 	if spec.HasBitMap() {
-		if a, err = e.archived(ctx, spec.Name); err != nil {
+		a, err = e.archived(ctx, spec.Name)
+		if err != nil && e.startEmpty {
+			e.log.Warn("the archive cannot be asked, and the settings say not to wait for it", "filter", spec.Name, "err", err)
+		} else if err != nil {
 			return nil, false, err
 		}
 	}
@@ -165,8 +168,8 @@ func (e *Engine) takeID(id int, name string) (owner string) {
 	return e.reserve(id, name)
 }
 
-// archived finds the newest version of a filter in the archive; nil for none, or if the
-// settings say not to wait for the archive.
+// archived finds the newest version of a filter in the archive; nil for none. The error is a
+// *RestoringError.
 func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 	if e.archive == nil {
 		return nil, nil
@@ -176,11 +179,7 @@ func (e *Engine) archived(ctx context.Context, name string) (*Archived, error) {
 	if i := slices.IndexFunc(all, func(a Archived) bool { return a.Spec.Name == name }); i >= 0 && err == nil {
 		found, err = &all[i], all[i].Err
 	}
-	switch {
-	case err != nil && e.startEmpty:
-		e.log.Warn("the archive cannot be asked, and the settings say not to wait for it", "filter", name, "err", err)
-		return nil, nil
-	case err != nil:
+	if err != nil {
 		return nil, &RestoringError{Filter: name, Cause: err}
 	}
 	return found, nil

@@ -303,8 +303,12 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	if err := e.leaveTombstone(ctx, f); err != nil {
 		return err
 	}
-	if err := e.store.Drop(ctx, f.Spec); err != nil {
+	switch err := e.store.Drop(ctx, f.Spec); {
+	case err == nil:
+	case e.archive == nil, !f.HasBitMap(), errors.As(err, new(*UnknownFilterError)):
 		return err
+	default:
+		return fmt.Errorf("filter %s: not dropped, and the archive has forgotten what it had of it: drop it again: %w", f.Name, err)
 	}
 	e.mu.Lock()
 	e.remove(f)

@@ -201,6 +201,10 @@ func (e *Engine) compare(ctx context.Context, have *Filter, a *Archived) error {
 		return nil
 	case h.Generation > a.Header.Generation:
 		return nil // the next writeback starts over
+	case a.Dropped && !h.SameBits(a.Header):
+		e.log.Warn("the archive says that this filter was dropped, by another daemon or by a drop that broke off; it is served from the store, and cannot be written back: drop it again",
+			"filter", have.Name, "generation", h.Generation, "archived_generation", a.Header.Generation)
+		return nil
 	case !h.SameBits(a.Header):
 		e.log.Warn("the archive has another bit-map under the name of this filter; it is served from the store, and cannot be written back",
 			"filter", have.Name, "generation", h.Generation, "archived_generation", a.Header.Generation)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
 
 func TestAFreshStoreTakesAllThatIsArchived(t *testing.T) {
@@ -248,6 +250,86 @@ func TestDroppedFiltersStayDropped(t *testing.T) {
 	b.reconcile()
 	if n := b.fresh("uri", 1, 2); n != 2 {
 		t.Errorf("elsewhere: %d new, want 2", n)
+	}
+}
+
+// stuck is a store that does not drop filters while it has an error.
+type stuck struct {
+	*embedded.Store
+	err error
+}
+
+func (s *stuck) Drop(ctx context.Context, spec engine.Spec) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.Store.Drop(ctx, spec)
+}
+
+// A drop that breaks off when the archive was told of it loses no item, also when the daemon is started
+// again, and can be repeated.
+func TestADropThatBreaksOffIsRepeated(t *testing.T) {
+	a, dir := newShelf(), t.TempDir()
+	store := &stuck{err: errors.New("disk error")}
+	begin := func() *bench {
+		return open(t, dir, engine.Settings{Archive: a}, func(s engine.Store) engine.Store {
+			store.Store = s.(*embedded.Store)
+			return store
+		})
+	}
+	b := begin()
+	b.reconcile()
+	f, _, err := b.Create(t.Context(), spec(1000, "uri"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.fresh("uri", 1, 2)
+	if err := a.put(f.Spec, f.Set.(engine.BitMap).Header(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Drop(t.Context(), "uri"); !errors.Is(err, store.err) || !strings.Contains(err.Error(), "drop it again") {
+			t.Errorf("a drop that breaks off: %v", err)
+		}
+		if n := b.fresh("uri", 1, 2); n != 0 {
+			t.Errorf("%d items are lost", n)
+		}
+		b.close()
+		b = begin()
+		b.reconcile()
+		b.wantLog("the archive says that this filter was dropped")
+	}
+	store.err = nil
+	if err := b.Drop(t.Context(), "uri"); err != nil {
+		t.Fatal(err)
+	}
+	b.close()
+	b = begin()
+	b.reconcile()
+	if all := b.Filters(); len(all) != 0 {
+		t.Errorf("it is back: %v", all)
+	}
+}
+
+// That a start does not wait for the archive does not let a drop or a clear pass by it, which would be
+// undone when the archive is back.
+func TestDropAndClearWaitForTheArchive(t *testing.T) {
+	a := newShelf()
+	b := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{spec(1, "uri")}, Archive: a, StartEmpty: true})
+	b.reconcile()
+	f := b.filter("uri")
+	if err := a.put(f.Spec, f.Set.(engine.BitMap).Header(), 1); err != nil {
+		t.Fatal(err)
+	}
+	a.down = errors.New("down")
+	if err := b.Drop(t.Context(), "uri"); !errors.Is(err, a.down) {
+		t.Errorf("drop: %v", err)
+	}
+	if _, err := b.Clear(t.Context(), "uri"); !errors.Is(err, a.down) {
+		t.Errorf("clear: %v", err)
+	}
+	if b.filter("uri") != f {
+		t.Error("it is another one")
 	}
 }
 
