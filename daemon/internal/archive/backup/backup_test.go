@@ -173,6 +173,31 @@ func TestDropDuringTheFirstWriteback(t *testing.T) {
 	}
 }
 
+// No archive brings back what was in a filter that was cleared while its first version was written.
+func TestClearDuringTheFirstWriteback(t *testing.T) {
+	r := newRig(t)
+	r.add(1)
+	var cleared error
+	change := sync.OnceFunc(func() { _, cleared = r.engine.Clear(t.Context(), "uri") })
+	r.at(func(label string) error {
+		if label == "switch" {
+			change()
+		}
+		return nil
+	})
+	if _, err := r.Writeback(t.Context(), "uri", nil); err != nil || cleared != nil {
+		t.Fatal(err, cleared)
+	}
+	all, err := r.link.Newest(t.Context())
+	if err != nil || len(all) != 1 || all[0].Items != 0 || all[0].Header.Generation != 2 || all[0].Dropped {
+		t.Errorf("the archive has %+v, %v", all, err)
+	}
+	r.add(2)
+	if done, err := r.Writeback(t.Context(), "uri", nil); err != nil || done.Items != 1 {
+		t.Errorf("written back: %+v, %v", done, err)
+	}
+}
+
 // A dropped filter is told from an empty one, by name and in the archive, until it is written back again.
 func TestRestoreOfADroppedFilter(t *testing.T) {
 	r := newRig(t)

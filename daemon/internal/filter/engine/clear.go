@@ -42,17 +42,27 @@ func (e *Engine) Clear(ctx context.Context, ref string) (*Filter, error) {
 		return nil, err
 	}
 	e.log.Info("filter cleared", "filter", f.Name, "id", f.ID, "generation", cleared.Stats().Generation)
-	if inArchive == nil || inArchive.Items == 0 {
+	// Another daemon may have written it back since the archive was asked; see Drop.
+	if _, shared := e.store.(Shared); !shared && (inArchive == nil || inArchive.Items == 0) {
 		return cleared, nil
 	}
-	bits, err := cleared.BitMap()
-	if err != nil {
-		return nil, err
-	}
-	if err := e.archive.LeaveTombstone(ctx, cleared.Spec, bits.Header(), false); err != nil {
-		return nil, fmt.Errorf("filter %s is cleared, and the archive still has what was in it: %w", f.Name, err)
+	if err := e.recordCleared(ctx, cleared); err != nil {
+		return nil, fmt.Errorf("filter %s is cleared, and the archive may still have what was in it: %w", f.Name, err)
 	}
 	return cleared, nil
+}
+
+// recordCleared makes the archive forget what was in a filter before it was cleared.
+func (e *Engine) recordCleared(ctx context.Context, cleared *Filter) error {
+	bits, ok := cleared.Set.(BitMap)
+	if !ok {
+		return nil
+	}
+	a, err := e.archived(ctx, cleared.Name)
+	if err != nil || a == nil || a.Items == 0 || a.Header.Generation >= bits.Header().Generation {
+		return err
+	}
+	return e.archive.LeaveTombstone(ctx, cleared.Spec, bits.Header(), false)
 }
 
 // replace serves set in place of the set of old, as the same filter if it has the same

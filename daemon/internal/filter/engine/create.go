@@ -268,24 +268,30 @@ func (e *Engine) existing(spec *Spec) (*Filter, error) {
 	return nil, nil
 }
 
-// NoteArchived is called when the archive has got a version of a filter: if that was dropped meanwhile, and perhaps
-// made again, the archive forgets it, too. A drop under way has found nothing there that it had to make forgotten.
+// NoteArchived is called when the archive has got a version of a filter: if that was dropped or cleared meanwhile, and
+// perhaps made again, the archive forgets it, too. A drop or clear under way, here or in another daemon, may have found
+// nothing there that it had to make forgotten.
 func (e *Engine) NoteArchived(ctx context.Context, f *Filter) error {
 	ctx, end, err := e.begin(ctx, f.Name)
 	if err != nil {
 		return err
 	}
 	defer end()
-	switch now, err := e.Lookup(f.Name); {
-	case err == nil && now.life != f.life && !now.continues(f):
-	case !errors.As(err, new(*UnknownFilterError)):
-		return nil
+	if err := e.catchUp(ctx); err != nil {
+		return err
 	}
-	return e.leaveTombstone(ctx, f)
+	switch now, err := e.Lookup(f.Name); {
+	case err == nil && now.Set == f.Set:
+	case err == nil && (now.life == f.life || now.continues(f)):
+		return e.recordCleared(ctx, now)
+	case err == nil, errors.As(err, new(*UnknownFilterError)):
+		return e.leaveTombstone(ctx, f)
+	}
+	return nil
 }
 
 // continues reports whether f has the bit-map of an earlier filter of its name, which came back in a shared store,
-// or one of a later generation, beside which the archive keeps nothing of the earlier one.
+// or one of a later generation.
 func (f *Filter) continues(earlier *Filter) bool {
 	was, isMap := earlier.Set.(BitMap)
 	now, areMaps := f.Set.(BitMap)

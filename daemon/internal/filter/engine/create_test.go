@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,6 +74,7 @@ type shared struct {
 	changes chan engine.Change
 	gone    map[string]bool
 	dropped func()
+	caught  func() // is called by CatchUp
 }
 
 func (s *shared) Changes() <-chan engine.Change { return s.changes }
@@ -81,7 +83,19 @@ func (s *shared) Holds(_ context.Context, spec engine.Spec) (bool, error) {
 	return !s.gone[spec.Name], nil
 }
 
-func (s *shared) CatchUp(context.Context) error { return nil }
+func (s *shared) CatchUp(context.Context) error {
+	if s.caught != nil {
+		s.caught()
+	}
+	return nil
+}
+
+func (s *shared) Clear(ctx context.Context, spec engine.Spec, b engine.Identity, serve func(engine.Set)) error {
+	if s.dropped != nil {
+		s.dropped()
+	}
+	return s.Store.Clear(ctx, spec, b, serve)
+}
 
 func (s *shared) Drop(ctx context.Context, spec engine.Spec) error {
 	err := s.Store.Drop(ctx, spec)
@@ -89,6 +103,67 @@ func (s *shared) Drop(ctx context.Context, spec engine.Spec) error {
 		s.dropped()
 	}
 	return err
+}
+
+// Whichever of two daemons writes a filter back for the first time while the other one drops or clears it:
+// the archive keeps nothing of it.
+func TestWritebackElsewhere(t *testing.T) {
+	for _, change := range []string{"drop", "clear"} {
+		for _, late := range []bool{false, true} { // the writeback ends after the change, and before it is known there
+			t.Run(fmt.Sprint(change, late), func(t *testing.T) {
+				a, s := newShelf(), &shared{changes: make(chan engine.Change)}
+				b := open(t, t.TempDir(), engine.Settings{Archive: a}, func(inner engine.Store) engine.Store {
+					s.Store = inner
+					return s
+				})
+				b.reconcile()
+				f, _, err := b.Create(t.Context(), spec(1000, "uri"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				writeback := func() {
+					if err := a.put(f.Spec, f.Set.(engine.BitMap).Header(), 1); err != nil {
+						t.Error(err)
+					}
+				}
+				if late {
+					work := sync.WaitGroup{}
+					ctx, stop := context.WithCancel(t.Context())
+					defer func() { stop(); work.Wait() }()
+					work.Go(func() { b.Follow(ctx) })
+					s.changes <- engine.Change{} // it follows
+					told := engine.Change{Spec: f.Spec, Gone: f.Set}
+					if change == "clear" {
+						source := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{f.Spec}})
+						cleared, err := source.Clear(t.Context(), "uri")
+						if err != nil {
+							t.Fatal(err)
+						}
+						told.Set = cleared.Set
+					}
+					s.caught = func() {
+						s.changes <- told
+						s.changes <- engine.Change{} // it is taken
+					}
+					writeback()
+					err = b.NoteArchived(t.Context(), f)
+				} else {
+					s.dropped = writeback
+					if change == "drop" {
+						err = b.Drop(t.Context(), "uri")
+					} else {
+						_, err = b.Clear(t.Context(), "uri")
+					}
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m := a.maps["uri"]; m.Fill().Items != 0 || m.Header().Generation != 2 || a.dropped["uri"] != (change == "drop") {
+					t.Errorf("the archive has %d items of generation %d, dropped: %v", m.Fill().Items, m.Header().Generation, a.dropped["uri"])
+				}
+			})
+		}
+	}
 }
 
 // Filters that other daemons drop and make again are served in their new form, in any order of events.

@@ -254,14 +254,23 @@ func (e *Engine) Find(ctx context.Context, ref string) (*Filter, error) {
 	if err == nil {
 		return f, nil
 	}
-	store, shared := e.store.(Shared)
-	if !errors.As(err, new(*UnknownFilterError)) || !shared || !e.following.Load() {
+	if !errors.As(err, new(*UnknownFilterError)) {
 		return nil, err
 	}
-	if err := e.catching.up(ctx, store.CatchUp); err != nil {
+	if err := e.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	return e.Lookup(ref)
+}
+
+// catchUp returns when this daemon knows what others have made, cleared and dropped so far in a store that
+// they share, if it follows them.
+func (e *Engine) catchUp(ctx context.Context) error {
+	store, shared := e.store.(Shared)
+	if !shared || !e.following.Load() {
+		return nil
+	}
+	return e.catching.up(ctx, store.CatchUp)
 }
 
 // Filters lists all filters by id.
@@ -312,15 +321,25 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	}
 	e.mu.Lock()
 	e.remove(f)
-	if now := e.name[f.Name]; now != nil && Ended(now.Set) { // what another daemon had put in its place
+	now := e.name[f.Name] // what another daemon has put in its place
+	if now != nil && Ended(now.Set) {
 		e.remove(now)
+		now = nil
 	}
 	e.mu.Unlock()
 	if e.Listed(f.Name) {
 		e.log.Warn("filter dropped; the settings list it, so that the next start makes it again, empty", "filter", f.Name, "id", f.ID)
+	} else {
+		e.log.Info("filter dropped", "filter", f.Name, "id", f.ID)
+	}
+	if _, shared := e.store.(Shared); !shared || now != nil {
 		return nil
 	}
-	e.log.Info("filter dropped", "filter", f.Name, "id", f.ID)
+	// Another daemon may have written it back since the archive was asked. One that does so later finds it dropped: see
+	// NoteArchived.
+	if err := e.leaveTombstone(ctx, f); err != nil {
+		return fmt.Errorf("filter %s is dropped, and the archive may still have what was in it: %w", f.Name, err)
+	}
 	return nil
 }
 
