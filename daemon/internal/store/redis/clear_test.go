@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/bitmap"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
@@ -274,4 +275,45 @@ func identity(generation uint64) engine.Identity {
 	b := storetest.Identity()
 	b.Generation = generation
 	return b
+}
+
+// A batch that is still under way when another daemon clears or drops its filter keeps no other one from
+// what has taken its place.
+func TestSuccessorBesideABatch(t *testing.T) {
+	for _, change := range []string{"clear", "drop"} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			addr := redistest.Start(t).Addr
+			spec := engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 1e-4, OnFull: "grow"}}
+			here, there := startDaemon(t, addr, spec), startDaemon(t, addr, spec)
+			f, err := here.Lookup("uri")
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch := f.Set.(base.Filter).Base()
+			if err := batch.Enter(); err != nil {
+				t.Fatal(err)
+			}
+			var work sync.WaitGroup
+			defer func() { batch.Use.RUnlock(); work.Wait() }()
+			work.Go(func() {
+				err := error(nil)
+				if change == "clear" {
+					_, err = there.Clear(t.Context(), "uri")
+				} else {
+					err = there.Drop(t.Context(), "uri")
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			for !engine.Ended(f.Set) {
+				time.Sleep(time.Millisecond)
+			}
+			now, err := here.Successor(t.Context(), f)
+			if change == "clear" && (err != nil || now.Life() != f.Life()) || change == "drop" && !errors.As(err, new(*engine.UnknownFilterError)) {
+				t.Errorf("the successor is %v, %v", now, err)
+			}
+		})
+	}
 }

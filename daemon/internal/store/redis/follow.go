@@ -111,13 +111,17 @@ func (s *Store) serveEntry(ctx context.Context, name, text string, valid func() 
 	}
 	s.registry.Bad.Follow(s.feed, func(q engine.Quarantined) bool { return q.Name != name })
 	change := engine.Change{Spec: f.Base().Spec, Set: f}
-	if was := s.swap(f); was != nil {
+	was := s.swap(f)
+	if was != nil {
+		was.Base().End()
 		change.Gone = was
+	}
+	s.feed.Send(change) // before Close, which waits for batches: others are refused since End
+	if was != nil {
 		if err := base.Close(was); err != nil {
 			s.log.Warn("mirror of a filter that was replaced", "filter", name, "err", err)
 		}
 	}
-	s.feed.Send(change)
 	if lost {
 		return fmt.Errorf("filter %s: %w", name, insync.ErrLost)
 	}
@@ -149,10 +153,11 @@ func (s *Store) Holds(ctx context.Context, spec engine.Spec) (bool, error) {
 // forget ends a filter that another daemon has dropped.
 func (s *Store) forget(f base.Filter) {
 	spec := f.Base().Spec
+	f.Base().End()
+	s.feed.Send(engine.Change{Spec: spec, Gone: f}) // before discard, as in serveEntry
 	if err := s.discard(f); err != nil {
 		s.log.Warn("mirror of a dropped filter", "filter", spec.Name, "err", err)
 	}
-	s.feed.Send(engine.Change{Spec: spec, Gone: f})
 }
 
 // discard ends a filter in this daemon.
