@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cr-clawer/urifilter/provision/apt"
+	"github.com/cr-clawer/urifilter/provision/atomicfile"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/inventory"
 	"github.com/cr-clawer/urifilter/provision/program"
@@ -113,7 +114,7 @@ func (t *Toolkit) collectPrograms(ctx context.Context, dir string) error {
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(dir, p.File(arch)), binary, 0o755); err != nil {
+			if err := atomicfile.Write(filepath.Join(dir, p.File(arch)), binary, 0o755); err != nil {
 				return err
 			}
 		}

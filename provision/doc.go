@@ -33,7 +33,7 @@
 // (what the hosts of a run share), then the steps: release, service, schedule, bitmap, redis, mysql,
 // mongodb, pki, settings, environment, apt. Under them fleet runs steps on many hosts, report shows
 // them, step is their form, host what a step may do, remote does it over SSH, inventory says which
-// hosts there are; secret, diff, yamledit and crontab help. sandbox makes throw-away hosts; hosttest
+// hosts there are; secret, diff, yamledit, atomicfile and crontab help. sandbox makes throw-away hosts; hosttest
 // and e2e are tests.
 //
 // remote is our own and not k0sproject/rig (version 2, looked at in 2026), because that one adds

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cr-clawer/urifilter/provision/atomicfile"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -96,29 +97,29 @@ func Collect(ctx context.Context, h host.Host, dir string, repositories []Reposi
 			return fmt.Errorf("apt: the host listed %q", line)
 		}
 		to := filepath.Join(folder, filepath.Base(fields[2]))
-		if fields[2] == Index {
-			to += unfinished // until it has the entries of the old one
+		if old, err := os.ReadFile(to); err == nil && hexSum(old) == fields[1] {
+			continue
 		}
-		if err := fetch(ctx, h, staging+"/archives/"+fields[2], to, size, fields[1]); err != nil {
+		content, err := fetch(ctx, h, staging+"/archives/"+fields[2], size, fields[1])
+		if err == nil && fields[2] == Index {
+			content, err = withOld(content, to)
+		}
+		if err == nil {
+			err = atomicfile.Write(to, content, 0o644)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	if err := mergeIndex(filepath.Join(folder, Index)); err != nil {
-		return err
 	}
 	return WriteSums(dir)
 }
 
-// mergeIndex replaces the index by the unfinished one and the entries of an earlier collection that this one lacks. It
-// reads the old index only now: another collection may have added to it while this one fetched its packages.
-func mergeIndex(name string) error {
-	text, err := os.ReadFile(name + unfinished)
-	if err != nil {
-		return err
-	}
+// withOld adds the entries of an earlier collection that an index lacks. It is called when all packages are here: another
+// collection may have added to the old index meanwhile.
+func withOld(text []byte, name string) ([]byte, error) {
 	old, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	for entry := range strings.SplitSeq(string(old), "\n\n") {
 		i := strings.Index(entry, "\nFilename: ")
@@ -130,42 +131,29 @@ func mergeIndex(name string) error {
 			text = append(text, strings.TrimSpace(entry)+"\n\n"...)
 		}
 	}
-	if err := os.WriteFile(name+unfinished, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(name+unfinished, name)
+	return text, nil
 }
 
-// fetch copies a file from the host, unless it is already here.
-func fetch(ctx context.Context, h host.Host, from, to string, size int64, sum string) error {
-	if old, err := os.ReadFile(to); err == nil && hexSum(old) == sum {
-		return nil
-	}
-	var content []byte
+// fetch returns the content of a file on the host.
+func fetch(ctx context.Context, h host.Host, from string, size int64, sum string) (content []byte, err error) {
 	for at := int64(0); at < size; at += piece {
 		script := fmt.Sprintf("dd if=%s bs=%d skip=%d count=1 2>/dev/null | base64 -w0", host.Quote(from), piece, at/piece)
 		// Secret: base64 is useless in a log.
 		out, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
 		if err != nil {
-			return fmt.Errorf("fetch %s: %w", from, err)
+			return nil, fmt.Errorf("fetch %s: %w", from, err)
 		}
 		part, err := base64.StdEncoding.DecodeString(strings.TrimSpace(out.Stdout))
 		if err != nil {
-			return fmt.Errorf("fetch %s: %w", from, err)
+			return nil, fmt.Errorf("fetch %s: %w", from, err)
 		}
 		content = append(content, part...)
 	}
 	if hexSum(content) != sum {
-		return fmt.Errorf("fetch %s: it arrived damaged: run the same command again", from)
+		return nil, fmt.Errorf("fetch %s: it arrived damaged: run the same command again", from)
 	}
-	if err := os.WriteFile(to+unfinished, content, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(to+unfinished, to)
+	return content, nil
 }
-
-// unfinished ends the names of files that are being written, and of those that a call without room on the disk has left.
-const unfinished = ".new"
 
 func hexSum(content []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(content))
@@ -175,7 +163,7 @@ func hexSum(content []byte) string {
 func WriteSums(dir string) error {
 	var lines []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == Sums || strings.HasSuffix(path, unfinished) {
+		if err != nil || entry.IsDir() || entry.Name() == Sums || strings.HasSuffix(path, atomicfile.Unfinished) {
 			return err
 		}
 		content, err := os.ReadFile(path)
@@ -193,9 +181,5 @@ func WriteSums(dir string) error {
 		return err
 	}
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
-	name := filepath.Join(dir, Sums)
-	if err := os.WriteFile(name+unfinished, []byte(strings.Join(lines, "")), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(name+unfinished, name)
+	return atomicfile.Write(filepath.Join(dir, Sums), []byte(strings.Join(lines, "")), 0o644)
 }

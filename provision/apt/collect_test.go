@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/provision/atomicfile"
 	"github.com/cr-clawer/urifilter/provision/host"
 )
 
@@ -65,6 +66,37 @@ func TestCollectionThatIsBrokenOff(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "debian12-amd64", Index))
 	if err != nil || strings.Count(string(text), "Filename: ./a.deb\n") != 1 || strings.Count(string(text), "Filename: ./b.deb\n") != 1 {
 		t.Errorf("%v, the index has\n%s", err, text)
+	}
+	b, err := OpenBundle(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What another collection is writing into the same folder at this moment is its own: the halves of both would be mixed.
+func TestCollectionsWriteApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const theirs = "half of it, written by another call"
+	names := []string{Sums, "debian12-amd64/a.deb", "debian12-amd64/" + Index}
+	if err := os.Mkdir(filepath.Join(dir, "debian12-amd64"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name+atomicfile.Unfinished), []byte(theirs), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Collect(t.Context(), online{name: "a"}, dir, nil, "a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if text, err := os.ReadFile(filepath.Join(dir, name+atomicfile.Unfinished)); string(text) != theirs {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
 	}
 	b, err := OpenBundle(dir)
 	if err != nil {

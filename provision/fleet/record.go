@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cr-clawer/urifilter/provision/atomicfile"
 	"github.com/cr-clawer/urifilter/provision/report"
 )
 
@@ -152,22 +153,7 @@ func write(folder string, rec *record) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(folder, ".run-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(folder, rec.ID+".json"))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the error tells enough
-	}
-	return err
+	return atomicfile.Write(filepath.Join(folder, rec.ID+".json"), append(text, '\n'), 0o600)
 }
 
 // prune removes the oldest records. A failure does no harm.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cr-clawer/urifilter/provision/atomicfile"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
@@ -96,7 +97,7 @@ func Renew(o Options, dryRun bool) error {
 	if dryRun {
 		return nil
 	}
-	return os.WriteFile(filepath.Join(o.Dir, renewFile), []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o600)
+	return atomicfile.Write(filepath.Join(o.Dir, renewFile), []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o600)
 }
 
 // asked returns when a renewal was last requested.

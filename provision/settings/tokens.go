@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/cr-clawer/urifilter/configs"
+	"github.com/cr-clawer/urifilter/provision/atomicfile"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/step"
 )
@@ -252,7 +252,7 @@ func MakeToken(path, name string, scopes, allowed []string, replace bool) (secre
 	if err != nil {
 		return "", err
 	}
-	if err := writePrivate(path, after); err != nil {
+	if err := atomicfile.Write(path, []byte(after), 0o600); err != nil {
 		return "", err
 	}
 	// What the daemon would refuse is refused here, and the file is restored.
@@ -266,22 +266,5 @@ func undoLocal(path string, before []byte) error {
 	if string(before) == localHeader {
 		return os.Remove(path)
 	}
-	return writePrivate(path, string(before))
-}
-
-// writePrivate replaces a file in one step; nobody else can read it.
-func writePrivate(path, text string) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = temp.WriteString(text)
-	err = errors.Join(err, temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
-	return nil
+	return atomicfile.Write(path, before, 0o600)
 }
