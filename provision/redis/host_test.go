@@ -188,7 +188,7 @@ func TestSystemServerWithData(t *testing.T) {
 	// A server that was used for filters without an append-only file, and is down.
 	h.Sh(t, "redis-cli set urifilter:filters a; redis-cli save; systemctl disable -q --now redis-server")
 	h.Sh(t, `cp /etc/redis/redis.conf /root/before; printf 'slowlog-max-len 77' >>/etc/redis/redis.conf`)
-	if plan := hosttest.Plan(t, h, steps); len(plan) != 4 {
+	if plan := hosttest.Plan(t, h, steps); len(plan) != 5 {
 		t.Errorf("plan: %q", plan)
 	}
 	hosttest.Must(t, h, steps)
@@ -254,7 +254,9 @@ func TestSystemServerOfOthers(t *testing.T) {
 	refused(t, h, redis.Options{}, "asks for a password that the toolkit does not know (NOAUTH")
 	h.Sh(t, `redis-cli -a 'live only' --no-auth-warning set shop:cart 1; printf 'requirepass "the \\"shop\\" has it"\n' >>/etc/redis/redis.conf; systemctl restart redis-server; until redis-cli ping 2>&1 | grep -q NOAUTH; do sleep 0.1; done`)
 	refused(t, h, redis.Options{}, "has a password that the toolkit has not set")
-	if got := h.Sh(t, "ls /etc/redis"); got != "redis.conf" {
+	h.Sh(t, "systemctl stop redis-server")
+	refused(t, h, redis.Options{}, "has a password that the toolkit has not set")
+	if got := h.Sh(t, "systemctl is-active redis-server; systemctl start redis-server; ls /etc/redis; ls /etc/sysctl.d | grep urifilter || :"); got != "inactive\nredis.conf" {
 		t.Errorf("left behind: %s", got)
 	}
 	s, steps := server(t, redis.Options{Adopt: true})

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/host"
+	"github.com/cr-clawer/urifilter/provision/step"
 )
 
 // scripted is a host with a server whose answers are written down.
@@ -82,11 +84,21 @@ func TestServerOfOthersThatIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &scripted{says: map[string]string{"PING": "PONG", "INFO keyspace": "db0:keys=1", "SCAN 0 COUNT 500": "0\nshop:cart"}}
-	if err := s.configure(t.Context(), h); err == nil || !strings.Contains(err.Error(), `keys such as "shop:cart"`) {
-		t.Errorf("got %v", err)
+	first := func(ctx context.Context) error { // of all steps
+		change, err := s.Steps(apt.New(apt.Options{}))[0].(step.Wish).Look(ctx, h)
+		if err != nil || change == nil {
+			return err
+		}
+		return change.Apply(ctx)
 	}
-	if want := []string{"start", "SCAN 0 COUNT 500", "stop"}; !slices.Equal(h.ran, want) {
-		t.Errorf("it ran %q, want %q", h.ran, want)
+	for n, ask := range []func(context.Context) error{first, func(ctx context.Context) error { return s.configure(ctx, h) }} {
+		h.ran = nil
+		if err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), `keys such as "shop:cart"`) {
+			t.Errorf("%d: got %v", n, err)
+		}
+		if want := []string{"start", "SCAN 0 COUNT 500", "stop"}; !slices.Equal(h.ran, want) {
+			t.Errorf("%d: it ran %q, want %q", n, h.ran, want)
+		}
 	}
 }
 

@@ -89,9 +89,10 @@ func (s *Server) Package() string { return s.product.pkg }
 // Steps returns the steps that install the server, set it up, and prove that it is as it must be.
 func (s *Server) Steps(packages *apt.System) []step.Step {
 	steps := []step.Step{
+		s.asked(),
 		packages.Install("redis: package", s.product.pkg),
-		overcommit(),
 		s.secretStep(),
+		overcommit(),
 	}
 	if s.options.TLSPort != 0 {
 		steps = append(steps, s.options.Certificate(s.place()))

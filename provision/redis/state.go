@@ -137,9 +137,12 @@ func (s *Server) mayTake(ctx context.Context, h host.Host, st state) error {
 	return nil
 }
 
-// mayTakeStarted is mayTake for a server that was down, and has just been started: only now it tells whose data it has.
-// One of others is stopped again.
-func (s *Server) mayTakeStarted(ctx context.Context, h host.Host, st state) error {
+// startAsItIs starts a server that is down. It is mayTake for one that we have not set up: only now it tells whose data
+// it has. One of others is stopped again.
+func (s *Server) startAsItIs(ctx context.Context, h host.Host, st state) error {
+	if err := s.systemctl(ctx, h, "start"); err != nil {
+		return err
+	}
 	if s.options.Adopt || st.include >= 0 {
 		return nil // it is ours already
 	}

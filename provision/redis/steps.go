@@ -13,6 +13,23 @@ import (
 	"github.com/cr-clawer/urifilter/provision/step"
 )
 
+// asked is the step after which a server that is there already has said whose data it has, before anything is changed
+// for it. One that is down is started for that.
+func (s *Server) asked() step.Wish {
+	return step.NewWish("redis: whose data it has", func(ctx context.Context, h host.Host) (*step.Change, error) {
+		st, err := s.inspect(ctx, h)
+		if err == nil {
+			err = s.mayTake(ctx, h, st)
+		}
+		if err != nil || !st.Loaded || !st.installed || st.Active || st.include >= 0 || s.options.Adopt {
+			return nil, err
+		}
+		return &step.Change{Summary: "start " + s.product.unit + ", which only then tells it", Apply: func(ctx context.Context) error {
+			return s.startAsItIs(ctx, h, st)
+		}}, nil
+	})
+}
+
 // secretStep makes the password, on the host, unless the server has one.
 func (s *Server) secretStep() step.Wish {
 	return step.NewWish("redis: password", func(ctx context.Context, h host.Host) (*step.Change, error) {
@@ -124,10 +141,7 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 	}
 	if !st.Active {
 		// It must run with its earlier setup, to take over what it has on disk.
-		if err := s.systemctl(ctx, h, "start"); err != nil {
-			return err
-		}
-		if err := s.mayTakeStarted(ctx, h, st); err != nil {
+		if err := s.startAsItIs(ctx, h, st); err != nil {
 			return err
 		}
 	}
