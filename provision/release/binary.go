@@ -162,29 +162,42 @@ type Binaries struct {
 	source Source
 
 	mu   sync.Mutex
-	have map[string]func() (Binary, error)
+	have map[string]*obtained
+}
+
+// obtained is what a source has given, once it is known.
+type obtained struct {
+	mu     sync.Mutex // held while the source is called
+	known  bool
+	binary Binary
+	err    error
 }
 
 // NewBinaries returns Binaries that call source.
 func NewBinaries(source Source) *Binaries {
-	return &Binaries{source: source, have: map[string]func() (Binary, error){}}
+	return &Binaries{source: source, have: map[string]*obtained{}}
 }
 
 // For returns the program for an architecture.
 func (b *Binaries) For(ctx context.Context, arch string) (Binary, error) {
 	b.mu.Lock()
-	once := b.have[arch]
-	if once == nil {
-		once = sync.OnceValues(func() (binary Binary, err error) {
-			built, err := b.source(ctx, arch)
-			if err == nil {
-				binary, err = OpenBinary(built.Path, arch)
-			}
-			binary.Content = cmp.Or(built.Content, binary.Content)
-			return binary, err
-		})
-		b.have[arch] = once
+	o := b.have[arch]
+	if o == nil {
+		o = &obtained{}
+		b.have[arch] = o
 	}
 	b.mu.Unlock()
-	return once()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known {
+		return o.binary, o.err
+	}
+	built, err := b.source(ctx, arch)
+	if err == nil {
+		o.binary, err = OpenBinary(built.Path, arch)
+	}
+	o.binary.Content = cmp.Or(built.Content, o.binary.Content)
+	o.err = err
+	o.known = err == nil || ctx.Err() == nil // the end of the work on one host is no fault of the program
+	return o.binary, err
 }
