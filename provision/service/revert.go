@@ -90,7 +90,8 @@ func (r *Revert) disarming() string {
 		p.RevertTimer(), p.RevertDir(), systemd.Dir, p.RevertService(), p.Root())
 }
 
-// Arm leaves on a host the script that restores what it has now, and starts the timer. What a script that is
+// Arm leaves on a host the script that restores what it has now, and starts the timer. A host that loses its power
+// afterwards finds both. What a script that is
 // there already restores follows: together they restore what was confirmed last.
 func (r *Revert) Arm(ctx context.Context, h host.Host, restore string) error {
 	p := r.Program
@@ -118,8 +119,8 @@ fi
 rm -f %[7]s
 sync %[2]s.new && mv %[2]s.new %[2]s && sync %[1]s || exit
 umask 022
-%[4]ssystemctl daemon-reload && systemctl enable --quiet %[5]s && systemctl restart %[5]s`,
-		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer(), tail, host.Quote(stoppedPath(p)))
+%[4]ssync %[8]s/%[9]s %[8]s/%[5]s && systemctl daemon-reload && systemctl enable --quiet %[5]s && sync %[8]s %[8]s/timers.target.wants && systemctl restart %[5]s`,
+		host.Quote(p.RevertDir()), host.Quote(p.RevertScript()), len(text), units.String(), p.RevertTimer(), tail, host.Quote(stoppedPath(p)), systemd.Dir, p.RevertService())
 	if _, err := h.Run(ctx, host.Command{Root: true, Script: script, Stdin: strings.NewReader(text), Secret: true}); err != nil {
 		return fmt.Errorf("prepare the way back: %w", err)
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +120,38 @@ func TestDisarmedOnTheDisk(t *testing.T) {
 	if want := filepath.Join(h.dir, greeter.Root()) + " " + filepath.Join(h.dir, "units") + "\n"; err != nil || string(out) != want {
 		t.Errorf("after the removal it syncs %q, want %q; %v", out, want, err)
 	}
+}
+
+// So is the way back when something new is started: a host that loses its power then goes back.
+func TestArmedOnTheDisk(t *testing.T) {
+	t.Parallel()
+	h := newElsewhere(t)
+	calls := noted{h, filepath.Join(h.dir, "run", "calls")}
+	if err := (&Revert{Program: greeter, After: time.Minute}).Arm(t.Context(), calls, "echo back\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(calls.file)
+	got := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(text), h.dir, "")), "\n")
+	last := got[max(0, len(got)-5):]
+	if want := []string{
+		"sync /units/greeter-revert.service /units/greeter-revert.timer", "systemctl daemon-reload", "systemctl enable --quiet greeter-revert.timer",
+		"sync /units /units/timers.target.wants", "systemctl restart greeter-revert.timer",
+	}; err != nil || !slices.Equal(last, want) {
+		t.Errorf("it called %q, %v; want %q at the end", got, err, want)
+	}
+}
+
+// noted is a host that notes in a file what becomes durable, and what systemd is told.
+type noted struct {
+	elsewhere
+	file string
+}
+
+func (h noted) Run(ctx context.Context, c host.Command) (host.Output, error) {
+	if !c.Look {
+		c.Script = fmt.Sprintf("systemctl() { echo \"systemctl $*\" >>%s; }\nsync() { echo \"sync $*\" >>%[1]s; }\n", host.Quote(h.file)) + c.Script
+	}
+	return h.elsewhere.Run(ctx, c)
 }
 
 // What is armed by a call that is broken off, as by Ctrl-C, is removed when the host is as it was: it would restart the
