@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,8 +57,8 @@ func edited(text string, settings ...setting) (string, error) {
 	return yamledit.Apply(configPath, text, edits)
 }
 
-// port sets MongoDB's port and TLS before its first start, while it listens only to its own host. It is the first
-// change of a server that is there already, which therefore must not be one of others.
+// port sets MongoDB's port and TLS before its first start, while it listens only to its own host. Packages that were just
+// installed may have found data of others, whose server then must not be changed.
 func (s *Server) port() step.Wish {
 	edit := s.edit("mongodb: port", func(there bool) []setting {
 		if !there && s.options.Port == defaultPort && !s.encrypts() {
@@ -81,70 +80,6 @@ func (s *Server) port() step.Wish {
 		}
 		return change, s.mayTake(ctx, h, false)
 	})
-}
-
-// mayTake says why a server that the toolkit has not set up yet must not be changed: others have data or users in it. It
-// is asked as it is. One that is down says so only when it is started, if take allows that, and one of others is
-// stopped again. With take, a server that is nobody's gets our users, which only such a server lets us make.
-func (s *Server) mayTake(ctx context.Context, h host.Host, take bool) (err error) {
-	now, _, err := host.ReadFile(ctx, h, configPath)
-	if err != nil {
-		return err
-	}
-	was, data, err := s.asItIs(now.Content)
-	if err != nil {
-		return err
-	}
-	st, err := s.state(ctx, h)
-	if err != nil {
-		return err
-	}
-	script := fmt.Sprintf("[ -e %s ] || { %t && echo; } || find -H %s -mindepth 1 -print -quit 2>/dev/null || :", keptPath, st.Active, host.Quote(data))
-	out, err := h.Run(ctx, host.Command{Script: script, Root: true, Watch: true})
-	if err != nil || out.Stdout == "" || !st.Active && !take {
-		return err // the toolkit has set it up, or it has never run, or it cannot say
-	}
-	if !st.Active {
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, host.Systemctl(context.WithoutCancel(ctx), h, "stop", s.unit()))
-			}
-		}()
-		if err := was.systemctl(ctx, h, "start"); err != nil {
-			switch st, unknown := s.state(ctx, h); {
-			case unknown != nil:
-				return err
-			case st.Active: // at other addresses
-				return fmt.Errorf("%w%s", err, elsewhere)
-			}
-			return nil // it serves nobody, and may need our settings for that: another program has its port, perhaps
-		}
-	}
-	if err := was.checkUnused(ctx, h); err != nil || !take {
-		return err
-	}
-	return was.makeUsers(ctx, h)
-}
-
-// asItIs returns the server with the port of a file that others may have written, and where its data are.
-func (s *Server) asItIs(text string) (was *Server, data string, err error) {
-	root, err := yamledit.Parse(configPath, text)
-	if err != nil {
-		return nil, "", err
-	}
-	was, data = &Server{s.options}, "/data/db"
-	was.options.Port = defaultPort
-	for _, l := range yamledit.Leaves(root) {
-		switch l.Key {
-		case "net.port":
-			if was.options.Port, err = strconv.Atoi(l.Value.Value); err != nil {
-				return nil, "", fmt.Errorf("%s:%d: %s: %w", configPath, l.Line, l.Key, err)
-			}
-		case "storage.dbPath":
-			data = l.Value.Value
-		}
-	}
-	return was, data, nil
 }
 
 // configuration makes MongoDB require passwords and listen as required, both with one restart: it

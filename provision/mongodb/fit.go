@@ -69,11 +69,12 @@ func processor(f host.Facts, series string) error {
 	return nil
 }
 
-// fit proves that the host can run the server.
+// fit proves that the host can run the server, and that the one that runs there is not used by others, as far as it tells
+// that to anybody.
 func (s *Server) fit() step.Proof {
 	return step.NewProof("mongodb: host is fit", func(ctx context.Context, h host.Host) error {
 		if s.options.Flavor == FerretDB {
-			return nil
+			return s.mayTake(ctx, h, false)
 		}
 		f, err := host.FactsOf(ctx, h)
 		if err != nil {
@@ -91,7 +92,7 @@ func (s *Server) fit() step.Proof {
 				return err
 			}
 		}
-		return nil
+		return s.mayTake(ctx, h, false)
 	})
 }
 

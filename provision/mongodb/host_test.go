@@ -159,7 +159,7 @@ func TestSystemUsers(t *testing.T) {
 		t.Errorf("uri before: %s, %v", uri, err)
 	}
 	users := []step.Step{s.users()}
-	moved, err := New(Options{Unit: "ferretdb", Port: 27018})
+	moved, err := New(Options{Unit: "ferretdb", Port: 27018, Packages: []string{repository.Package}, Bundle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,19 +167,21 @@ func TestSystemUsers(t *testing.T) {
 	const theirs = "net:\n  port: 27017\nstorage:\n  dbPath: /var/lib/ferretdb"
 	refused := func(state, want string) {
 		t.Helper()
-		if _, err := hosttest.Apply(t, h, []step.Step{moved.port()}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s, for another port: %v", state, err)
-		}
-		if got := h.Sh(t, "cat /etc/mongod.conf; ls /etc/mongod.conf.* 2>/dev/null; systemctl is-active ferretdb || :"); got != theirs+"\n"+state {
-			t.Errorf("%s, and after it was refused: %s", state, got)
+		for of, steps := range map[string][]step.Step{"all": moved.Steps(apt.New(apt.Options{})), "another port": {moved.port()}} {
+			if _, err := hosttest.Apply(t, h, steps); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %s: %v", state, of, err)
+			}
+			if got := h.Sh(t, "cat /etc/mongod.conf; ls -d /etc/mongod.conf.* /etc/urifilter-mongodb 2>/dev/null; apt-mark showhold; systemctl is-active ferretdb || :"); got != theirs+"\n"+state {
+				t.Errorf("%s, %s, and after it was refused: %s", state, of, got)
+			}
 		}
 	}
-	h.Sh(t, "printf '"+theirs+"\n' >/etc/mongod.conf")
+	h.Sh(t, "apt-mark unhold -q ferretdb; printf '"+theirs+"\n' >/etc/mongod.conf")
 	auth("true")
 	refused("active", "other applications have users in it\nhint: name it in the inventory")
 	h.Sh(t, "systemctl stop ferretdb")
 	refused("inactive", "other applications have users in it\nhint: name it in the inventory")
-	h.Sh(t, "systemctl start ferretdb; rm -r /etc/urifilter-mongodb")
+	h.Sh(t, "systemctl start ferretdb")
 	if _, err := hosttest.Apply(t, h, users); err == nil || !strings.Contains(err.Error(), "other applications have users in it\nhint: name it in the inventory") {
 		t.Errorf("a server that wants a password: %v", err)
 	}
@@ -190,11 +192,24 @@ func TestSystemUsers(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	h.Sh(t, "rm -r /etc/urifilter-mongodb")
 	refused("active", `a database of another application, "shop"`)
 	h.Sh(t, "systemctl stop ferretdb")
 	refused("inactive", `a database of another application, "shop"`)
-	h.Sh(t, "systemctl start ferretdb")
+	// So is a FerretDB, wherever it listens.
+	h.Sh(t, "rm -r /etc/systemd/system/ferretdb.service.d; echo FERRETDB_LISTEN_ADDR=:27019 >>/etc/default/ferretdb; systemctl daemon-reload")
+	for _, state := range []string{"inactive", "active"} {
+		if state == "active" {
+			h.Sh(t, "systemctl start ferretdb")
+			h.Wait(t, "bash -c '</dev/tcp/127.0.0.1/27019'")
+		}
+		if changed, err := hosttest.Apply(t, h, steps); err == nil || len(changed) != 0 || !strings.Contains(err.Error(), `a database of another application, "shop"`) {
+			t.Errorf("a FerretDB that is %s: %q, %v", state, changed, err)
+		}
+		if got := h.Sh(t, "apt-mark showhold; ls -d /etc/systemd/system/ferretdb.service.d 2>/dev/null; systemctl is-active ferretdb || :"); got != state {
+			t.Errorf("a FerretDB that is %s, after it was refused: %s", state, got)
+		}
+	}
+	auth("false")
 	if err := s.listens(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +222,7 @@ func TestSystemUsers(t *testing.T) {
 	h.Sh(t, "systemctl stop ferretdb; rm -rf /var/lib/ferretdb/*")
 	auth("false")
 	// FerretDB creates its first user when it starts, and knows no roles.
-	if err := s.makePasswords(t.Context(), h); err != nil {
+	if _, err := s.makePasswords(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	admin, err := s.account(t.Context(), h, adminUser)

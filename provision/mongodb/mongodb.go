@@ -113,7 +113,7 @@ func (s *Server) Preflight() []step.Step {
 
 // Steps returns the steps that install the server, configure it, and prove that it works.
 func (s *Server) Steps(packages *apt.System) []step.Step {
-	steps := s.Preflight()
+	steps := append(s.Preflight(), s.asked())
 	if !s.options.Bundle && (s.options.Flavor == MongoDB || s.options.Repository.URL != "") {
 		steps = append(steps, s.repository(packages))
 	}

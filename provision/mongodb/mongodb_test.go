@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/cr-clawer/urifilter/provision/apt"
 	"github.com/cr-clawer/urifilter/provision/host"
 	"github.com/cr-clawer/urifilter/provision/pki"
 	"github.com/cr-clawer/urifilter/provision/step"
@@ -248,8 +249,12 @@ func (h *found) Run(ctx context.Context, c host.Command) (host.Output, error) {
 		return host.Output{Stdout: string(out)}, err
 	case strings.Contains(c.Script, "/dev/tcp/"):
 		return host.Output{Code: 1}, nil // it listens elsewhere
+	case strings.Contains(c.Script, "uname -m"):
+		return host.Output{Stdout: "arch=x86_64\nos=debian\nversion=12\ncodename=bookworm\nsystemd=252\ncpu=avx\n"}, nil
+	case strings.Contains(c.Script, "dpkg-query"):
+		return host.Output{Stdout: "mongodb-org installed 8.0.4\nferretdb installed 8.0.4\n"}, nil
 	case !c.Look && !c.Watch:
-		h.ran = append(h.ran, c.Script[strings.LastIndex(c.Script, "systemctl"):])
+		h.ran = append(h.ran, c.Script[max(0, strings.LastIndex(c.Script, "systemctl")):])
 		h.state = map[bool]string{true: "inactive", false: "active"}[strings.Contains(c.Script, "systemctl stop")]
 	}
 	return host.Output{Stdout: "LoadState=loaded\nActiveState=" + h.state + "\n"}, nil
@@ -291,13 +296,52 @@ func TestServerOfOthers(t *testing.T) {
 				if c.refused == "" {
 					return
 				}
-				h.ran = nil
-				change, err := s.service().Look(t.Context(), h)
-				if err != nil || change == nil {
-					t.Fatal(change, err)
+				for _, w := range []step.Wish{s.asked(), s.service()} {
+					h.ran = nil
+					change, err := w.Look(t.Context(), h)
+					if err != nil || change == nil {
+						t.Fatal(w.Title(), change, err)
+					}
+					check(w.Title(), change.Apply(t.Context()))
 				}
-				check("before it is enabled", change.Apply(t.Context()))
 			})
 		})
+	}
+}
+
+// So is a FerretDB, which needs no file. Both are asked before anything else: no package is put on hold.
+func TestOthersAreAskedFirst(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if err := os.Mkdir(filepath.Join(data, "journal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, flavor := range []string{MongoDB, FerretDB} {
+		for state, refused := range map[string]string{"active": errNoTunnel.Error(), "inactive": "does not listen at 127.0.0.1:27017"} {
+			synctest.Test(t, func(t *testing.T) {
+				h := &found{state: state, config: "storage: {dbPath: " + data + "}\n"}
+				s, err := New(Options{Flavor: flavor, Port: 27018, Bind: []string{"10.0.0.5"}, Bundle: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var failed error
+				for _, of := range s.Steps(apt.New(apt.Options{}))[1:] { // the first is about apt
+					if proof, proves := of.(step.Proof); proves {
+						failed = proof.Prove(t.Context(), h)
+					} else if change, err := of.(step.Wish).Look(t.Context(), h); err != nil || change == nil {
+						failed = err
+					} else {
+						failed = change.Apply(t.Context())
+					}
+					if failed != nil {
+						break
+					}
+				}
+				want := map[string][]string{"inactive": {"systemctl start " + s.unit(), "systemctl stop " + s.unit()}}[state]
+				if failed == nil || !strings.Contains(failed.Error(), refused) || h.state != state || !slices.Equal(h.ran, want) {
+					t.Errorf("%s: %v, and it is %s after %q", flavor, failed, h.state, h.ran)
+				}
+			})
+		}
 	}
 }

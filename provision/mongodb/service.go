@@ -23,7 +23,7 @@ func (s *Server) service() step.Wish {
 		} else if !st.Loaded {
 			return fmt.Errorf("%s: there is no such unit\nhint: name that of the packages in mongodb.unit of the inventory", s.unit())
 		}
-		if s.options.Flavor == MongoDB { // it may be the first change: the step before has none where a port is as it should be
+		if s.options.Flavor == MongoDB { // as in port, which has no change where a port is as it should be
 			if err := s.mayTake(ctx, h, true); err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -73,49 +72,24 @@ func isAuth(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "AuthenticationFailed")
 }
 
-const elsewhere = "\nhint: name it in the inventory (mongodb.uri, or mongodb.uri_env for one with a password) and take the role mongodb off this host"
-
-// checkUnused refuses a server with data or users of others: a password would lock out their
-// programs, and we cannot log in as one of their users.
-func (s *Server) checkUnused(ctx context.Context, h host.Host) error {
-	admin, err := s.account(ctx, h, adminUser)
-	if err == nil && s.ping(ctx, h, admin) == nil {
-		return nil
-	}
-	err = s.call(ctx, h, account{}, func(ctx context.Context, c *mongo.Client) error {
-		names, err := c.ListDatabaseNames(ctx, bson.D{})
-		if err != nil {
-			return fmt.Errorf("%s at %s: %w%s", s.options.Unit, s.Address(true, ""), err, elsewhere)
-		}
-		if i := slices.IndexFunc(names, func(n string) bool {
-			return !slices.Contains(append([]string{"admin", "config", "local", s.options.Database}, s.options.More...), n)
-		}); i >= 0 {
-			return fmt.Errorf("%s holds a database of another application, %q, and asks for no password; setting one would lock that application out%s", s.options.Unit, names[i], elsewhere)
-		}
-		return nil
-	})
-	if code(err) == unauthorized {
-		// Fresh servers that require passwords allow the first user to be created from their own host.
-		return nil
-	}
-	return err
-}
-
-func (s *Server) makePasswords(ctx context.Context, h host.Host) error {
+// makePasswords makes those that are missing, and returns their files.
+func (s *Server) makePasswords(ctx context.Context, h host.Host) (made []string, err error) {
 	script := "install -d -m 700 -o root -g root " + secretsDir
 	for _, user := range []string{adminUser, DaemonUser} {
 		file := secret.File{Path: secretPath(user), Temporary: secretsDir + "/.new.XXXXXX", Owner: "root:root", Mode: "0600"}
-		script += fmt.Sprintf(" && { [ -e %s ] || (%s); }", file.Path, file.Script())
+		script += fmt.Sprintf(" && { [ -e %[1]s ] || { (%[2]s) && echo %[1]s; }; }", file.Path, file.Script())
 	}
-	if _, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true}); err != nil {
-		return fmt.Errorf("passwords: %w", err)
+	out, err := h.Run(ctx, host.Command{Script: script, Root: true, Secret: true})
+	if err != nil {
+		return nil, fmt.Errorf("passwords: %w", err)
 	}
-	return nil
+	return strings.Fields(out.Stdout), nil
 }
 
 // makeUsers creates the administrator, and with it the daemons' user.
 func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
-	if err := s.makePasswords(ctx, h); err != nil {
+	made, err := s.makePasswords(ctx, h)
+	if err != nil {
 		return err
 	}
 	admin, err := s.account(ctx, h, adminUser)
@@ -129,7 +103,11 @@ func (s *Server) makeUsers(ctx context.Context, h host.Host) error {
 	if s.ping(ctx, h, admin) != nil {
 		err := s.upsertUser(ctx, h, account{}, admin, bson.A{role("userAdminAnyDatabase", "admin")})
 		if code(err) == unauthorized {
-			return fmt.Errorf("%s asks for a password that the toolkit does not know: other applications have users in it%s", s.options.Unit, elsewhere)
+			err = fmt.Errorf("%s asks for a password that the toolkit does not know: other applications have users in it%s", s.options.Unit, elsewhere)
+			if len(made) > 0 {
+				err = errors.Join(err, host.AsRoot(context.WithoutCancel(ctx), h, "rm "+host.Words(made...)+" && rmdir --ignore-fail-on-non-empty "+secretsDir))
+			}
+			return err
 		}
 		if err != nil {
 			return fmt.Errorf("user %s: %w", adminUser, err)
