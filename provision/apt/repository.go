@@ -160,19 +160,33 @@ func (s *System) Repository(r Repository) step.Wish {
 	})
 }
 
-func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key host.File) error {
-	if err := host.AsRoot(ctx, h, "install -d -m 755 "+keyrings); err != nil {
+// trial is the folder of an entry that has not been tried yet. Apt does not read it by itself.
+const trial = staging + "/repository"
+
+// add tries an entry elsewhere before it writes it: nobody may be left to take a broken one back.
+func (s *System) add(ctx context.Context, h host.Host, r Repository, source, key host.File) (err error) {
+	if err := host.AsRoot(ctx, h, "install -d -m 755 "+keyrings+" "+trial); err != nil {
 		return err
+	}
+	defer func() {
+		if left := host.AsRoot(context.WithoutCancel(ctx), h, "rm -rf "+trial); err == nil {
+			err = left
+		}
+	}()
+	tried := host.File{Path: trial + "/" + path.Base(key.Path), Content: key.Content}
+	list := host.File{Path: trial + "/" + path.Base(source.Path), Content: r.sourceWith(tried.Path)}
+	if err := errors.Join(host.WriteFile(ctx, h, tried), host.WriteFile(ctx, h, list)); err != nil {
+		return err
+	}
+	step.Say(ctx, "apt: asking %s", r.URL)
+	_, err = s.aptGet(ctx, h, "-oDir::Etc::sourcelist="+list.Path, "-oDir::Etc::sourceparts=-", "-oAPT::Get::List-Cleanup=0", "-oAPT::Update::Error-Mode=any", "update")
+	if err != nil {
+		return fmt.Errorf("repository %s: %w", r.URL, err)
 	}
 	for _, f := range []host.File{key, source} {
 		if err := host.WriteFile(ctx, h, f); err != nil {
 			return err
 		}
-	}
-	step.Say(ctx, "apt: asking %s", r.URL)
-	_, err := s.aptGet(ctx, h, "-oDir::Etc::sourcelist="+source.Path, "-oDir::Etc::sourceparts=-", "-oAPT::Get::List-Cleanup=0", "-oAPT::Update::Error-Mode=any", "update")
-	if err != nil {
-		return fmt.Errorf("repository %s: %w", r.URL, err)
 	}
 	return nil
 }

@@ -15,9 +15,14 @@ type busy struct {
 	host.Host
 	files map[string]string
 	says  string // what apt-get writes
+	lost  bool   // the connection is lost while apt-get runs
+	gone  bool   // and is
 }
 
 func (h *busy) Run(_ context.Context, c host.Command) (host.Output, error) {
+	if h.gone = h.gone || h.lost && strings.Contains(c.Script, "apt-get"); h.gone {
+		return host.Output{}, &host.ConnectionError{Host: "web1", Err: io.ErrUnexpectedEOF}
+	}
 	switch {
 	case strings.Contains(c.Script, "stat -Lc"):
 		for path, text := range h.files {
@@ -44,21 +49,29 @@ func (h *busy) Run(_ context.Context, c host.Command) (host.Output, error) {
 	return host.Output{}, nil
 }
 
-// An entry that cannot be changed now, as the network is away, stays as it was: the host would have no repository.
+// An entry that cannot be changed now, as the network is away, stays as it was: the host would have no repository, or one
+// with which all of apt-get fails. So it is if the operator's machine is gone before that is known.
 func TestRepositoryThatCannotBeChanged(t *testing.T) {
 	t.Parallel()
+	for lost, want := range map[bool]string{false: "repository https://new.example/apt", true: "web1"} {
+		repositoryThatCannotBeChanged(t, lost, want)
+	}
+}
+
+func repositoryThatCannotBeChanged(t *testing.T, lost bool, want string) {
+	t.Helper()
 	old := Repository{Name: "mongodb", URL: "https://old.example/apt", Suite: "bookworm/mongodb-org/8.0", Component: "main", Key: []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\nold\n")}
-	h := &busy{files: map[string]string{old.sourcePath(): old.source(), old.keyPath(): string(old.Key)}, says: "E: Failed to fetch: Temporary failure resolving\n"}
+	h := &busy{files: map[string]string{old.sourcePath(): old.source(), old.keyPath(): string(old.Key)}, says: "E: Failed to fetch: Temporary failure resolving\n", lost: lost}
 	other := old
 	other.URL, other.Key = "https://new.example/apt", []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\nnew\n")
 	c, err := New(Options{}).Repository(other).Look(t.Context(), h)
 	if err != nil || c == nil {
 		t.Fatal(c, err)
 	}
-	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "repository https://new.example/apt") {
-		t.Errorf("got %v", err)
+	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("lost: %v: got %v", lost, err)
 	}
 	if h.files[old.sourcePath()] != old.source() || h.files[old.keyPath()] != string(old.Key) {
-		t.Errorf("the host has %q", h.files)
+		t.Errorf("lost: %v: the host has %q", lost, h.files)
 	}
 }
