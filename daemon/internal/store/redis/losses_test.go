@@ -3,7 +3,9 @@ package redis
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -122,6 +124,67 @@ func TestLostAnnouncement(t *testing.T) {
 	}
 	if err := <-waits; !errors.Is(err, insync.ErrLostAgain) {
 		t.Errorf("got %v, want ErrLostAgain", err)
+	}
+}
+
+// A master comes back that was one before, and has not been restarted since, as after a planned failover. What it
+// lacks is put back by all daemons before one of them answers.
+func TestMasterComesBack(t *testing.T) {
+	t.Parallel()
+	atOnce := []string{"--repl-diskless-sync-delay", "0"}
+	first, second := redistest.Start(t, atOnce...), redistest.Start(t, atOnce...)
+	var master atomic.Pointer[redistest.Server]
+	master.Store(first)
+	relay, err := testserver.NewRelay("127.0.0.1", func() (net.Conn, error) { return net.Dial("tcp", master.Load().Addr) }, func(client, server net.Conn) {
+		go func() {
+			_, _ = io.Copy(server, client)
+			_ = server.Close()
+		}()
+		_, _ = io.Copy(client, server)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(relay.Close)
+	a, ours := opened(t, config(relay.Addr))
+	b, theirs := opened(t, config(relay.Addr))
+	meet(t, a, b)
+	follow := func(replica, of *redistest.Server) {
+		host, port, _ := net.SplitHostPort(of.Addr)
+		replica.CLI("replicaof", host, port)
+		testserver.Await(t, "a replica has everything", func() bool { return strings.Contains(replica.CLI("info", "replication"), "master_link_status:up") })
+	}
+	handOver := func(to *redistest.Server) {
+		to.CLI("replicaof", "no", "one")
+		master.Store(to)
+		relay.Break()
+	}
+	follow(second, first)
+	handOver(second)
+	testserver.Await(t, "both know the new master", func() bool {
+		ids, err := a.servers.RunIDs(t.Context())
+		return err == nil && !a.state.AnyNew(ids) && !b.state.AnyNew(ids)
+	})
+	waitReady(t, a, b)
+	follow(first, second)
+	first.CLI("replicaof", "no", "one") // cut off: it does not receive what follows
+	if n := add(t, ours, 0, 100); n != 100 {
+		t.Fatalf("%d items are new, want 100", n)
+	}
+	a.state.Flight.RLock() // a batch is under way
+	handOver(first)
+	answered := make(chan int, 1)
+	go func() {
+		isNew, _ := addUntilAnswered(t, theirs, 0, 100)
+		answered <- countOf(isNew)
+	}()
+	testserver.Await(t, "the other daemon waits", func() bool {
+		_, err := b.state.Check()
+		return len(answered) > 0 || err != nil && strings.Contains(err.Error(), "waiting for other daemons")
+	})
+	a.state.Flight.RUnlock()
+	if n := <-answered; n != 0 {
+		t.Errorf("%d acknowledged items are new again", n)
 	}
 }
 

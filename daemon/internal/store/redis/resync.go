@@ -62,7 +62,7 @@ func (s *Store) resync(ctx context.Context, justRead ...string) error {
 	if err != nil {
 		return err
 	}
-	inc, err := s.barrier.Incarnation(ctx, s.state.Stale())
+	inc, err := s.barrier.Incarnation(ctx, s.state.Stale(ids))
 	if err != nil {
 		return err
 	}

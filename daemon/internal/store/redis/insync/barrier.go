@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// IncarnationKey is the key of a string that changes whenever data is found to be lost.
+	// IncarnationKey is the key of a string that changes whenever data is found to be lost, and with each
+	// new master.
 	IncarnationKey = "urifilter:incarnation"
 	// Stopped is the prefix of the key of the daemons that send no batches until the servers of
 	// an incident are resynced. Resynced is the prefix of the key of those that have put back

@@ -132,11 +132,17 @@ func (t *State) AnyNew(runIDs []string) bool {
 	return slices.ContainsFunc(runIDs, func(id string) bool { return !t.Knows(id) })
 }
 
-// Stale returns the incarnation that must be replaced, if it is still current, because data was
-// lost in it; "" if there is none.
-func (t *State) Stale() string {
+// Stale returns the incarnation that must be replaced, if it is still current: data was lost in it, or it is
+// that of other masters than these. "": there is none. A master that comes back need not have been
+// restarted, and has its run id of then: without a new incarnation its incident would be that of then, at
+// which all daemons have announced themselves, and nobody would wait for anybody.
+func (t *State) Stale(runIDs []string) string {
+	isNew := t.AnyNew(runIDs)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if isNew && t.stale == "" {
+		return t.incarnation
+	}
 	return t.stale
 }
 
