@@ -188,7 +188,7 @@ func TestQuarantineOfServed(t *testing.T) {
 	}
 	unacked := func(set engine.Set) string { return registry.UnackedKey(set.(base.Filter).Base().Entry) }
 	foreign := []string{"hset", "of another", "program"}
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		engine.Spec
 		key   func(set engine.Set) string
 		write []string
@@ -202,7 +202,10 @@ func TestQuarantineOfServed(t *testing.T) {
 		"leases":                     {engine.Spec{ID: 8, Name: "leases", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Removals.LeasesKey(0) }, []string{"set", "of another program"}},
 		"forgotten items":            {engine.Spec{ID: 9, Name: "forgotten", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Witness(63) + ":forgotten" }, foreign},
 		"how far daemons have heard": {engine.Spec{ID: 10, Name: "followed", Kind: "exact", Params: configs.Exact{}}, func(set engine.Set) string { return set.(*exact.Set).Witness(63) + ":followed" }, foreign},
-	} {
+	}
+	stores := []*Store{store, second}
+	sets := map[string][]engine.Set{} // by name, as each store has it
+	for name, c := range cases {
 		set, err := second.Create(ctx, c.Spec, storetest.Identity())
 		if err != nil {
 			t.Fatal(err)
@@ -211,42 +214,57 @@ func TestQuarantineOfServed(t *testing.T) {
 		if change.Set == nil {
 			t.Fatalf("%s: %+v", name, change)
 		}
-		sets := []engine.Set{change.Set, set}
+		sets[c.Name] = []engine.Set{change.Set, set}
 		if isNew, _ := addUntilAnswered(t, set, 0, 100); countOf(isNew) < 90 {
 			t.Errorf("%s: %d are new, want nearly all", name, countOf(isNew))
 		}
-		server.CLI("del", c.key(set))
-		server.CLI(append([]string{c.write[0], c.key(set)}, c.write[1:]...)...)
-		store.state.Invalidate(insync.ErrLost)
-		for i, s := range []*Store{store, second} {
-			if change := nextChange(t, s); change.Bad == nil || change.Gone != sets[i] || change.Bad.Name != c.Name || !strings.Contains(change.Bad.Cause.Error(), "another") {
-				t.Fatalf("%s: %+v", name, change)
+	}
+	for _, c := range cases {
+		key := c.key(sets[c.Name][1])
+		server.CLI("del", key)
+		server.CLI(append([]string{c.write[0], key}, c.write[1:]...)...)
+	}
+	store.state.Invalidate(insync.ErrLost)
+	for i, s := range stores {
+		for range cases {
+			change := nextChange(t, s)
+			if change.Bad == nil || change.Gone != sets[change.Bad.Name][i] || !strings.Contains(change.Bad.Cause.Error(), "another") {
+				t.Fatalf("%+v", change)
 			}
-			waitReady(t, s)
-			if _, err := sets[i].Add(ctx, storetest.Keys(set, 0, 1), make([]bool, 1)); !errors.As(err, new(*engine.QuarantinedError)) {
+		}
+		waitReady(t, s)
+		for name, c := range cases {
+			set := sets[c.Name][i]
+			if _, err := set.Add(ctx, storetest.Keys(set, 0, 1), make([]bool, 1)); !errors.As(err, new(*engine.QuarantinedError)) {
 				t.Errorf("%s: an item: %v", name, err)
 			}
 			if !slices.ContainsFunc(s.Quarantined(), func(q engine.Quarantined) bool { return q.Name == c.Name }) {
 				t.Errorf("%s: in quarantine are %+v", name, s.Quarantined())
 			}
 		}
-		if isNew, _ := addUntilAnswered(t, beside, 0, 100); countOf(isNew) != 0 {
-			t.Errorf("%s: of the other filter %d items are new", name, countOf(isNew))
+	}
+	if isNew, _ := addUntilAnswered(t, beside, 0, 100); countOf(isNew) != 0 {
+		t.Errorf("of the other filter %d items are new", countOf(isNew))
+	}
+	for _, c := range cases {
+		server.CLI("del", c.key(sets[c.Name][1]))
+	}
+	for i, s := range stores {
+		for range cases {
+			mended := nextChange(t, s).Mended
+			if mended == nil {
+				t.Fatal("another change than that a filter is in order again")
+			}
+			set := sets[mended.Name][i]
+			if change := nextChange(t, s); change.Set != set {
+				t.Fatalf("%s: %+v", mended.Name, change)
+			}
+			if isNew, _ := addUntilAnswered(t, set, 0, 100); countOf(isNew) != 0 {
+				t.Errorf("%s: %d items are new again", mended.Name, countOf(isNew))
+			}
 		}
-		server.CLI("del", c.key(set))
-		for i, s := range []*Store{store, second} {
-			if change := nextChange(t, s); change.Mended == nil || change.Mended.Name != c.Name {
-				t.Fatalf("%s: %+v", name, change)
-			}
-			if change := nextChange(t, s); change.Set != sets[i] {
-				t.Fatalf("%s: %+v", name, change)
-			}
-			if isNew, _ := addUntilAnswered(t, sets[i], 0, 100); countOf(isNew) != 0 {
-				t.Errorf("%s: %d items are new again", name, countOf(isNew))
-			}
-			if len(s.Quarantined()) != 0 {
-				t.Errorf("%s: in quarantine are %+v", name, s.Quarantined())
-			}
+		if len(s.Quarantined()) != 0 {
+			t.Errorf("in quarantine are %+v", s.Quarantined())
 		}
 	}
 }
