@@ -164,7 +164,7 @@ func (s *Store) beatMeanwhile(ctx context.Context) (stop func()) {
 
 // resyncAll ors every mirror into Redis, and the archive's bits if a stripe was gone.
 func (s *Store) resyncAll(ctx context.Context, bad map[base.Filter]bool) (lost bool, err error) {
-	return lost, s.each(bad, func(f base.Filter) error {
+	err = s.each(bad, func(f base.Filter) error {
 		spec := f.Base().Spec
 		gone, err := f.Resync(ctx)
 		if err != nil {
@@ -181,6 +181,7 @@ func (s *Store) resyncAll(ctx context.Context, bad map[base.Filter]bool) (lost b
 		lost = lost || gone
 		return nil
 	})
+	return lost, err
 }
 
 // restoredPerSecond is how many bytes of a bit-map a daemon restores from the archive per second,

@@ -103,6 +103,6 @@ func answered(err error) bool {
 	return err == nil || errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable
 }
 
-// silent reports whether err is that of a call that was taken and got no answer in time. A daemon that loads its
-// filters does so.
+// silent reports whether err is that of a call that got no answer in time: of a daemon that loads its filters, for
+// example, or of a host behind a firewall, from which it cannot be told.
 func silent(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
