@@ -110,10 +110,8 @@ func failover(ctx context.Context, n *nemesis, e event) bool {
 	}
 	done := n.lose(ctx, func() bool {
 		if e.coin {
-			// Only now may the sentinel take a silent master for a dead one: on a busy machine it would do so at any time.
-			n.patience("500")
-			defer n.patience("3600000")
-			old.Kill()
+			redistest.FailOver(n.rig.sentinel, old)
+			defer redistest.Patient(n.rig.sentinel)
 		} else if out, err := n.sentinel("failover"); err != nil || !strings.Contains(out, "OK") {
 			return false
 		}
@@ -152,11 +150,6 @@ func (n *nemesis) master() *redistest.Server {
 
 func (n *nemesis) sentinel(command string) (string, error) {
 	return cli(context.Background(), n.rig.sentinel, "sentinel", command, "mymaster")
-}
-
-// patience is for how many milliseconds a master is silent before the sentinel takes it for dead.
-func (n *nemesis) patience(ms string) {
-	_, _ = cli(context.Background(), n.rig.sentinel, "sentinel", "set", "mymaster", "down-after-milliseconds", ms) // else no failover comes, which the caller sees
 }
 
 // replicated waits until the master has its replica.

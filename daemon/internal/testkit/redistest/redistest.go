@@ -145,7 +145,7 @@ func Sentinels(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 	replica = StartTLS(t, tls, "--replicaof", host, port)
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor mymaster %s %s 1\nsentinel down-after-milliseconds mymaster 3600000\nsentinel failover-timeout mymaster 3000\n", host, port)
+	text := fmt.Sprintf("sentinel monitor mymaster %s %s 1\nsentinel down-after-milliseconds mymaster %s\nsentinel failover-timeout mymaster 3000\n", host, port, patient)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +157,15 @@ func Sentinels(t testing.TB, tls *TLS) (sentinel, master, replica *Server) {
 			strings.Contains(replica.CLI("info", "replication"), "master_link_status:up")
 	})
 	return sentinel, master, replica
+}
+
+// patient is for how many milliseconds a master is silent before the sentinel takes it for dead.
+const patient = "3600000"
+
+// Patient ends FailOver: the sentinel waits again as Sentinels says.
+func Patient(sentinel *Server) {
+	sentinel.t.Helper()
+	sentinel.CLI("sentinel", "set", "mymaster", "down-after-milliseconds", patient)
 }
 
 // FailOver kills a master of Sentinels, and makes the sentinel notice that in half a second.
