@@ -503,6 +503,7 @@ func TestLoadingIsHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.AwaitNothingHeld() // the answer, which may arrive before it is given up
 	loading := r.dial(t)
 	for name, times := range map[string]int64{"b": 1, "c": 2} {
 		for range times { // begun once more, it is held once
