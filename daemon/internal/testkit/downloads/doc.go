@@ -4,8 +4,9 @@
 //   - each acknowledged URI has one task, and each task has ended: done with one result, the very
 //     page of its URI, or failed with a reason; none is stuck;
 //   - a task counts as many attempts as its log has, numbered from 1, and as many abandoned leases;
-//     its server saw each attempt, and no requests but those of attempts, of abandoned leases and
-//     of tasks that were given back at a stop or when their shard was lost;
+//     its server saw each attempt, and no requests but those of attempts, of abandoned leases, of
+//     tasks that were given back at a stop or when their shard was lost, and those that were sent
+//     once more because the server had closed a kept connection without an answer;
 //   - a URI that the filter falsely took for seen is no task, was never requested, and was counted;
 //   - a job that was dropped while its tasks ran leaves nothing, and no worker continues it;
 //   - no host was called sooner after the last request than the job's delay allows, or more often

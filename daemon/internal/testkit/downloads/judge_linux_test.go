@@ -48,7 +48,7 @@ func (j *judge) job(sd *sender) error {
 		}
 	}
 	for uri := range sd.taken {
-		if byURI[uri] || j.sites.requests(uri) > 0 {
+		if asked, _ := j.sites.requests(uri); byURI[uri] || asked > 0 {
 			j.fault("%s: the filter had it before, and it is a task (%t), or was asked for", uri, byURI[uri])
 		}
 	}
@@ -121,7 +121,7 @@ func (j *judge) task(t *taskRecord, logs []logRecord, d dataRecord) {
 	}
 	// An abandoned lease may have made a request, and so may a task that was given back at a stop, or
 	// when its shard was lost.
-	if asked := j.sites.requests(t.URI); asked < t.Attempts || asked > t.Attempts+t.Abandoned+j.stops {
-		j.fault("%s: is %s, was asked for %d times, and has %d attempts and %d abandoned leases", t.URI, t.State, asked, t.Attempts, t.Abandoned)
+	if asked, cutOff := j.sites.requests(t.URI); asked < t.Attempts || asked > t.Attempts+t.Abandoned+j.stops+cutOff {
+		j.fault("%s: is %s, was asked for %d times, %d of them cut off, and has %d attempts and %d abandoned leases", t.URI, t.State, asked, cutOff, t.Attempts, t.Abandoned)
 	}
 }

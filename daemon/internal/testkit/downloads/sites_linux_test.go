@@ -1,6 +1,7 @@
 package downloads
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,6 +38,7 @@ type sites struct {
 	mu      sync.Mutex
 	hosts   []*host
 	asked   map[string]int // by URI
+	cutOff  map[string]int // those of them that broke a connection which had served others before
 	breach  []string
 	least   time.Duration // between two requests, above the least that is required
 	leastOf string
@@ -47,6 +49,9 @@ type sites struct {
 	// forbidden are the jobs that were dropped, and since when.
 	forbidden map[string]time.Time
 }
+
+// servedKey is of the number of requests that a connection has served.
+type servedKey struct{}
 
 // lasts is how long a worker may continue a dropped job: a lease, plus what a busy machine adds.
 const lasts = 30 * time.Second
@@ -64,7 +69,7 @@ type host struct {
 
 func newSites(t *testing.T, n int, slow time.Duration, plans map[string]plan) *sites {
 	t.Helper()
-	s := &sites{plans: plans, slow: slow, asked: map[string]int{}, forbidden: map[string]time.Time{}, least: time.Hour}
+	s := &sites{plans: plans, slow: slow, asked: map[string]int{}, cutOff: map[string]int{}, forbidden: map[string]time.Time{}, least: time.Hour}
 	var servers sync.WaitGroup
 	t.Cleanup(servers.Wait) // runs last: they end when they are closed
 	for i := range n {
@@ -74,7 +79,12 @@ func newSites(t *testing.T, n int, slow time.Duration, plans map[string]plan) *s
 		}
 		s.addrs = append(s.addrs, l.Addr().String())
 		s.hosts = append(s.hosts, &host{under: map[*http.Request]int{}})
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(i, w, r) })}
+		server := &http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(i, w, r) }),
+			ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+				return context.WithValue(ctx, servedKey{}, new(int))
+			},
+		}
 		servers.Go(func() { _ = server.Serve(l) }) // until Close
 		t.Cleanup(func() { _ = server.Close() })
 	}
@@ -139,11 +149,12 @@ func (s *sites) forbid(job string) {
 	s.mu.Unlock()
 }
 
-// requests is how many times a URI was requested.
-func (s *sites) requests(uri string) int {
+// requests is how many times a URI was requested, and how many of these the client may have sent once more at its next
+// turn within the same attempt, because their connection had been kept and was closed without an answer (RFC 9112, 9.3.1).
+func (s *sites) requests(uri string) (asked, cutOff int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[uri]
+	return s.asked[uri], s.cutOff[uri]
 }
 
 // leave records that a request is answered, before the answer is written, because the client may be
@@ -173,12 +184,19 @@ func (s *sites) serve(i int, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.leave(i, r)
+	served := r.Context().Value(servedKey{}).(*int)
+	*served++
 	switch {
 	case what == "gone":
 		http.NotFound(w, r)
 	case what == "crowded" && nth == 1:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case what == "broken" && nth == 1:
+		if *served > 1 {
+			s.mu.Lock()
+			s.cutOff[uri]++
+			s.mu.Unlock()
+		}
 		panic(http.ErrAbortHandler)
 	case what == "moved":
 		http.Redirect(w, r, "http://"+s.addrs[(i+1)%len(s.addrs)]+"/"+job+"/target/"+parts[2], http.StatusFound)
