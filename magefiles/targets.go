@@ -77,15 +77,17 @@ func Rooms(ctx context.Context) error { return repo().Rooms(ctx) }
 //	go tool mage chaos -duration=2h -seed=7
 //	go tool mage chaos -store=redis,sentinel -faults=kill,redis-cut
 //	go tool mage chaos -faults=-clock
+//	go tool mage chaos -beside=v0.9.0
 func Chaos(
 	ctx context.Context,
 	duration *time.Duration, // how long; 10m if not given
 	seed *string, // of the faults and the callers' choices; chosen and printed if not given
 	store *string, // embedded, redis, sentinel, cluster, comma-separated, in turns; all if not given
 	faults *string, // only these, comma-separated, or all but -these; daemon/internal/testkit/chaos lists them
+	beside *string, // a revision of git: daemons of this version and of that one share the data, in turns
 ) error {
 	return repo().Chaos(ctx, chores.Campaign{
-		Duration: valueOr(duration, 0), Seed: valueOr(seed, ""), Store: valueOr(store, ""), Faults: valueOr(faults, ""),
+		Duration: valueOr(duration, 0), Seed: valueOr(seed, ""), Store: valueOr(store, ""), Faults: valueOr(faults, ""), Beside: valueOr(beside, ""),
 	})
 }
 

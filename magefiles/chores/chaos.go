@@ -12,13 +12,14 @@ type Campaign struct {
 	Duration      time.Duration
 	Seed          string
 	Store, Faults string
+	Beside        string
 }
 
 // Chaos disturbs daemons for a while and checks every answer against the one rule.
 func (r Repo) Chaos(ctx context.Context, c Campaign) error {
 	c.Duration = cmp.Or(c.Duration, 10*time.Minute)
 	args := []string{"test", "./daemon/internal/testkit/chaos", "-count=1", "-timeout=0", "-v", "-run=^TestCampaign$", "-args", "-chaos.duration=" + c.Duration.String()}
-	for flag, value := range map[string]string{"seed": c.Seed, "store": c.Store, "faults": c.Faults} {
+	for flag, value := range map[string]string{"seed": c.Seed, "store": c.Store, "faults": c.Faults, "beside": c.Beside} {
 		if value != "" {
 			args = append(args, "-chaos."+flag+"="+value)
 		}

@@ -32,6 +32,9 @@ type Options struct {
 	Stores []string
 	// Faults are the names of those that may happen, as in the package comment.
 	Faults []string
+	// Beside is a revision of git, whose program takes turns with that of the working tree: half of the daemons
+	// begin with it, and each is of the other version after a restart. Empty: there is none.
+	Beside string
 	// Gentle makes fewer faults and calls, for machines with other work to do.
 	Gentle bool
 	// Out receives progress, figures and what breaks the rule.
@@ -41,9 +44,9 @@ type Options struct {
 // campaign is a run of several rounds.
 type campaign struct {
 	Options
-	t      testing.TB
-	binary string
-	module string
+	t        testing.TB
+	binaries []string // take turns
+	module   string
 
 	mu       sync.Mutex
 	start    time.Time
@@ -72,8 +75,12 @@ func Run(t testing.TB, o Options) {
 	}
 	var err error
 	fmt.Fprintf(o.Out, "chaos: seed %d, %s of %s, faults %s\n", o.Seed, o.Duration, strings.Join(o.Stores, ", "), strings.Join(o.Faults, ", "))
-	if c.binary, c.module, err = wallclock.Build(t.TempDir(), c.has("clock")); err != nil {
-		t.Fatal(err)
+	for _, revision := range slices.Compact([]string{o.Beside, ""}) {
+		var binary string
+		if binary, c.module, err = wallclock.Build(t.TempDir(), revision, c.has("clock")); err != nil {
+			t.Fatal(err)
+		}
+		c.binaries = append(c.binaries, binary)
 	}
 	// Ctrl-C ends the campaign; what has happened so far is judged.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

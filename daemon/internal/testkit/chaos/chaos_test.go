@@ -16,6 +16,7 @@ var (
 	round_   = flag.Duration("chaos.round", 3*time.Minute, "how long a round takes")
 	seed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0: chosen by the clock, or that of the test")
 	stores   = flag.String("chaos.store", "embedded,redis,sentinel,cluster", "stores, which take turns")
+	beside   = flag.String("chaos.beside", "", "a revision of git, whose program takes turns with this one; none: only this one")
 	only     = flag.String("chaos.faults", "", "faults, with commas between them; -name leaves one out; none: all")
 )
 
@@ -27,7 +28,7 @@ func TestCampaign(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	Run(t, Options{Duration: *duration, Round: *round_, Seed: *seed, Stores: strings.Split(*stores, ","), Faults: chosen(*only), Out: os.Stdout})
+	Run(t, Options{Duration: *duration, Round: *round_, Seed: *seed, Stores: strings.Split(*stores, ","), Faults: chosen(*only), Beside: *beside, Out: os.Stdout})
 }
 
 // chosen returns the faults that a list names.

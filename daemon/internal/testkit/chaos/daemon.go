@@ -27,9 +27,10 @@ const restartAfter = 200 * time.Millisecond
 type daemon struct {
 	name, addr string
 	front      *proxy
-	net        *netns // nil: that of this process
-	dir        string // data, log
-	binary     string
+	net        *netns   // nil: that of this process
+	dir        string   // data, log
+	binaries   []string // of which each life has the next
+	first      int      // whose first life that is
 	env        []string
 	clock      string // the file with the step of its wall clock; "": none
 	since      func() time.Duration
@@ -93,7 +94,7 @@ func (d *daemon) begin() (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := d.net.command(d.binary, "serve", "--listen", d.addr, "--data-dir", filepath.Join(d.dir, "data"))
+	cmd := d.net.command(d.binaries[(d.first+d.life)%len(d.binaries)], "serve", "--listen", d.addr, "--data-dir", filepath.Join(d.dir, "data"))
 	cmd.Env = append(os.Environ(), d.env...)
 	if d.clock != "" {
 		cmd.Env = append(cmd.Env, wallclock.Variable+"="+d.clock)

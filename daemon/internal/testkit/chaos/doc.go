@@ -13,6 +13,7 @@
 //	cut          connections between callers and a daemon break, at any byte
 //	clock        a daemon's wall clock is set forward or back
 //	drop         a filter is dropped, and created again under its name
+//	clear        a filter is cleared
 //	archive      filters are written back and restored, while the archive comes and goes
 //	redis-kill   Redis is killed and started again, with its append-only file
 //	redis-stop   Redis is halted for a while

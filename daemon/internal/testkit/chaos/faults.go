@@ -106,9 +106,33 @@ func archiveAway(ctx context.Context, n *nemesis, e event) bool {
 // machine: they look once a second.
 const dropGrace = 10 * time.Second
 
-// drop drops a filter and creates it again under its name. Half of the time a daemon is killed
-// at the same time.
+// drop drops a filter and creates it again under its name.
 func drop(ctx context.Context, n *nemesis, e event) bool {
+	dropped := false
+	return n.renew(ctx, e, churned, dropGrace, func(ctx context.Context, c *client.Client) bool {
+		if !dropped {
+			err := c.DropFilter(ctx, churned)
+			var answered *client.Error
+			dropped = err == nil || errors.As(err, &answered) && answered.ErrorCode == "unknown_filter"
+			return false
+		}
+		_, _, err := c.CreateFilter(ctx, churned, churnedSpec)
+		return err == nil
+	})
+}
+
+// clear clears a filter, which all daemons know when it is answered.
+func clear(ctx context.Context, n *nemesis, e event) bool {
+	filter := []string{churned, jobs, prints}[e.target%3]
+	return n.renew(ctx, e, filter, 0, func(ctx context.Context, c *client.Client) bool {
+		_, err := c.ClearFilter(ctx, filter)
+		return err == nil
+	})
+}
+
+// renew begins a new incarnation of a filter: it takes steps until one says that it was the last. Other daemons may take
+// a grace to learn of it. Half of the time a daemon is killed at the same time.
+func (n *nemesis) renew(ctx context.Context, e event, filter string, grace time.Duration, step func(context.Context, *client.Client) (last bool)) bool {
 	memory := e.target % len(n.rig.memories)
 	daemons := n.rig.memories[memory]
 	if n.rig.awaitReady(ctx, time.Minute) != nil {
@@ -123,31 +147,21 @@ func drop(ctx context.Context, n *nemesis, e event) bool {
 	}
 	defer c.Close()
 	from := n.elapsed()
-	dropped, made := false, false
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !made; {
-		if !dropped {
-			err := c.DropFilter(context.WithoutCancel(ctx), churned)
-			var answered *client.Error
-			dropped = err == nil || errors.As(err, &answered) && answered.ErrorCode == "unknown_filter"
-			continue
-		}
-		_, _, err := c.CreateFilter(context.WithoutCancel(ctx), churned, churnedSpec)
-		made = err == nil
+	done := false
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !done; {
+		done = step(context.WithoutCancel(ctx), c)
 	}
 	if len(daemons) > 1 {
-		pause(context.WithoutCancel(ctx), dropGrace)
+		pause(context.WithoutCancel(ctx), grace)
 	}
-	if made && n.rig.awaitReady(ctx, time.Minute) != nil {
-		made = ctx.Err() != nil
+	n.recreated(batch{filter: filter}.key(memory), from)
+	if done = done && (n.rig.awaitReady(ctx, time.Minute) == nil || ctx.Err() != nil); !done {
+		n.fail("%s cannot be %s", filter, map[bool]string{true: "dropped and made again", false: "cleared"}[grace > 0])
 	}
-	n.recreated(batch{filter: churned}.key(memory), from)
-	if !made {
-		n.fail("%s cannot be dropped and made again", churned)
-	}
-	return made
+	return done
 }
 
-// recreated notes a new incarnation of a filter that was dropped at from.
+// recreated notes a new incarnation of a filter that was dropped or cleared at from.
 func (n *nemesis) recreated(filter string, from time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

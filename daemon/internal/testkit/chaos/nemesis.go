@@ -45,6 +45,7 @@ func faults() []*fault {
 		{name: "cut", weight: 4, holds: aDaemon("front "), do: cut},
 		{name: "clock", weight: 2, holds: aDaemon("clock "), do: stepClock},
 		{name: "drop", weight: 2, alone: true, do: drop},
+		{name: "clear", weight: 2, alone: true, do: clear},
 		{name: "archive", weight: 1, holds: the("archive"), do: archiveAway},
 		{name: "redis-kill", weight: 2, stores: []string{"redis", "cluster"}, holds: aServer, do: redisKill},
 		{name: "redis-stop", weight: 1, stores: []string{"redis", "cluster"}, holds: aServer, do: redisStop},

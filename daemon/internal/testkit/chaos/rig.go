@@ -73,7 +73,7 @@ const (
 )
 
 // newRig starts the servers. The daemons may not be ready yet when it returns.
-func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
+func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, error) {
 	g := &rig{store: store}
 	count := 3
 	var addrs []string
@@ -117,7 +117,7 @@ func newRig(t testing.TB, store, binary string, r *round) (*rig, error) {
 	}
 	for i := range count {
 		d := &daemon{
-			name: fmt.Sprintf("d%d", i+1), addr: testserver.Free(t), dir: t.TempDir(), binary: binary,
+			name: fmt.Sprintf("d%d", i+1), addr: testserver.Free(t), dir: t.TempDir(), binaries: binaries, first: i,
 			env: append([]string{}, env...), since: r.elapsed, ended: make(chan struct{}),
 		}
 		if r.campaign.has("clock") {

@@ -63,7 +63,7 @@ func (c *campaign) begin(store string, seed uint64) (*round, error) {
 	r.inDoubt = []string{"seen", "seen", "seen", "new"}[rnd.IntN(4)]
 	r.bounded = store != "embedded" && seed%3 == 0
 	var err error
-	if r.rig, err = newRig(c.t, store, c.binary, r); err != nil {
+	if r.rig, err = newRig(c.t, store, c.binaries, r); err != nil {
 		return r, err
 	}
 	r.nemesis = newNemesis(r)

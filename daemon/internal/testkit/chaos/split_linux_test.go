@@ -106,7 +106,7 @@ func (s *side) sentinel(port, downAfter int) {
 
 func (s *side) daemon(binary string, replicas int, since func() time.Duration) *daemon {
 	d := &daemon{
-		name: s.name, addr: "127.0.0.1:8000", dir: s.t.TempDir(), binary: binary, net: s.netns, since: since, ended: make(chan struct{}),
+		name: s.name, addr: "127.0.0.1:8000", dir: s.t.TempDir(), binaries: []string{binary}, net: s.netns, since: since, ended: make(chan struct{}),
 		env: []string{
 			"URIFILTER_STORE=redis", "URIFILTER_REDIS_MASTER_NAME=mymaster", fmt.Sprint("URIFILTER_REDIS_REPLICAS=", replicas),
 			"URIFILTER_REDIS_ADDRS=" + oldSide + ":26379," + newSide + ":26379," + newSide + ":26380",
@@ -270,7 +270,7 @@ func TestSystemSplitBrain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	binary, _, err := wallclock.Build(t.TempDir(), false)
+	binary, _, err := wallclock.Build(t.TempDir(), "", false)
 	if err != nil {
 		t.Fatal(err)
 	}

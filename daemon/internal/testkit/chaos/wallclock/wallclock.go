@@ -19,10 +19,11 @@ import (
 // program's wall clock is off.
 const Variable = "CHAOS_CLOCK"
 
-// Build compiles the program into dir. With steps, its wall clock can be set: it gets a package
+// Build compiles the program into dir: that of the working tree, or, if revision is not empty, of that revision of
+// git. With steps, its wall clock can be set: it gets a package
 // time whose Now adds what a file says, and follows that file. Otherwise the program does not differ; timers and the
 // monotonic clock are left alone.
-func Build(dir string, steps bool) (binary, module string, err error) {
+func Build(dir, revision string, steps bool) (binary, module string, err error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cr-clawer/urifilter").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("find the module: %w", err)
@@ -30,6 +31,14 @@ func Build(dir string, steps bool) (binary, module string, err error) {
 	module = strings.TrimSpace(string(out))
 	binary = filepath.Join(dir, "urifilter")
 	args := []string{"build", "-o", binary}
+	if revision != "" {
+		source := filepath.Join(dir, "source")
+		cmd := exec.Command("sh", "-ec", `mkdir "$1"; git archive -o "$1.tar" "$0"; tar -xf "$1.tar" -C "$1"`, revision, source)
+		cmd.Dir, module = module, source
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return "", "", fmt.Errorf("revision %s: %w\n%s", revision, err, said)
+		}
+	}
 	if steps {
 		overlay, err := writeOverlay(dir, module)
 		if err != nil {
