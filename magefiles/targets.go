@@ -82,7 +82,7 @@ func Chaos(
 	ctx context.Context,
 	duration *time.Duration, // how long; 10m if not given
 	seed *string, // of the faults and the callers' choices; chosen and printed if not given
-	store *string, // embedded, redis, sentinel, cluster, comma-separated, in turns; all if not given
+	store *string, // embedded, redis, sentinel, cluster, mysql, comma-separated, in turns; all if not given
 	faults *string, // only these, comma-separated, or all but -these; daemon/internal/testkit/chaos lists them
 	beside *string, // a revision of git: daemons of this version and of that one share the data, in turns
 ) error {

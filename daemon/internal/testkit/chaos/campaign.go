@@ -28,7 +28,7 @@ type Options struct {
 	Round time.Duration
 	// Seed of the first round; each further round has the next seed.
 	Seed uint64
-	// Stores take turns: embedded, redis, sentinel, cluster.
+	// Stores take turns: embedded, redis, sentinel, cluster, mysql.
 	Stores []string
 	// Faults are the names of those that may happen, as in the package comment.
 	Faults []string

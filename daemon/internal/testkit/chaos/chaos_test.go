@@ -15,7 +15,7 @@ var (
 	duration = flag.Duration("chaos.duration", 0, "how long TestCampaign disturbs; 0: it is left out")
 	round_   = flag.Duration("chaos.round", 3*time.Minute, "how long a round takes")
 	seed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0: chosen by the clock, or that of the test")
-	stores   = flag.String("chaos.store", "embedded,redis,sentinel,cluster", "stores, which take turns")
+	stores   = flag.String("chaos.store", "embedded,redis,sentinel,cluster,mysql", "stores, which take turns")
 	beside   = flag.String("chaos.beside", "", "a revision of git, whose program takes turns with this one; none: only this one")
 	only     = flag.String("chaos.faults", "", "faults, with commas between them; -name leaves one out; none: all")
 )
@@ -53,11 +53,12 @@ func TestSeconds(t *testing.T) {
 	Run(t, gentle(5*time.Second, "embedded"))
 }
 
-// A campaign of a minute with the store of one machine and with the shared one.
+// A campaign of a minute with the store of one machine and with the shared ones.
 func TestSystemMinute(t *testing.T) {
 	t.Parallel()
-	o := gentle(time.Minute, "redis", "embedded", "redis")
-	o.Faults = append(o.Faults, "drop", "redis-kill", "redis-cut", "redis-full", "redis-empty")
+	o := gentle(time.Minute, "redis", "embedded", "redis", "mysql")
+	o.Round = 15 * time.Second
+	o.Faults = append(o.Faults, "drop", "clear", "redis-kill", "redis-cut", "redis-full", "redis-empty", "mysql-kill", "mysql-stop", "mysql-cut")
 	Run(t, o)
 }
 

@@ -24,6 +24,7 @@
 //	             own, whose cable is pulled; only where one can be made (root on Linux)
 //	redis-full   Redis refuses writes: out of memory
 //	redis-empty  Redis is emptied
+//	mysql-kill, mysql-stop, mysql-slow, mysql-cut, mysql-part  the same with MariaDB
 //	failover     the master is killed, or told to hand over; sentinels choose the replica
 //	reshard      slots move between the masters of a cluster
 //

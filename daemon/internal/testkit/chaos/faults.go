@@ -116,7 +116,7 @@ func drop(ctx context.Context, n *nemesis, e event) bool {
 			dropped = err == nil || errors.As(err, &answered) && answered.ErrorCode == "unknown_filter"
 			return false
 		}
-		_, _, err := c.CreateFilter(ctx, churned, churnedSpec)
+		_, _, err := c.CreateFilter(ctx, churned, churnedSpec(n.store))
 		return err == nil
 	})
 }

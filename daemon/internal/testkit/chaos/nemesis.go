@@ -55,6 +55,11 @@ func faults() []*fault {
 		{name: "redis-net", weight: 2, stores: []string{"redis"}, holds: aDaemon("link "), do: redisUnplugged},
 		{name: "redis-full", weight: 1, stores: []string{"redis"}, holds: aServer, do: redisFull},
 		{name: "redis-empty", weight: 2, stores: []string{"redis", "cluster"}, alone: true, empties: true, do: redisEmpty},
+		{name: "mysql-kill", weight: 4, stores: []string{"mysql"}, holds: the("mysql"), do: mysqlKill},
+		{name: "mysql-stop", weight: 2, stores: []string{"mysql"}, holds: the("mysql"), do: mysqlStop},
+		{name: "mysql-slow", weight: 1, stores: []string{"mysql"}, do: redisSlow},
+		{name: "mysql-cut", weight: 4, stores: []string{"mysql"}, holds: aDaemon("link "), do: redisCut},
+		{name: "mysql-part", weight: 2, stores: []string{"mysql"}, holds: aDaemon("link "), do: redisPartition},
 		{name: "failover", weight: 3, stores: []string{"sentinel"}, alone: true, do: failover},
 		{name: "reshard", weight: 3, stores: []string{"cluster"}, holds: the("slots"), do: reshard},
 	}
@@ -160,7 +165,7 @@ func (n *nemesis) note(name, target string, from time.Duration) {
 // targetOf returns the name of the target of an event, for people.
 func (n *nemesis) targetOf(e event) string {
 	switch e.name {
-	case "kill", "term", "stop", "cut", "clock", "redis-slow", "redis-cut", "redis-part", "redis-net":
+	case "kill", "term", "stop", "cut", "clock", "redis-slow", "redis-cut", "redis-part", "redis-net", "mysql-slow", "mysql-cut", "mysql-part":
 		return n.daemonOf(e).name
 	}
 	return ""

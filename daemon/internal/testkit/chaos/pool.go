@@ -52,7 +52,8 @@ func itemText(seed uint64, n uint32) string {
 // pool is what the callers of one memory choose from: mostly items that others ask for at
 // the same time, some older items, and, once more, batches that got an error.
 type pool struct {
-	large atomic.Uint32
+	lasting bool // there is no filter whose items expire
+	large   atomic.Uint32
 
 	mu       sync.Mutex
 	troubled []batch
@@ -101,6 +102,9 @@ func (p *pool) choose(r *rand.Rand, elapsed time.Duration) batch {
 		b.filter = jobs
 	case kind < 16:
 		b.filter = prints
+	}
+	if p.lasting && b.filter == forShort {
+		b.filter = forEver
 	}
 	if large && b.filter != churned {
 		size = 1000 + r.IntN(largeBatch)

@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -21,16 +22,22 @@ func (n *nemesis) serverOf(e event) *redistest.Server {
 	return n.rig.servers[e.target%len(n.rig.servers)]
 }
 
-func redisKill(ctx context.Context, n *nemesis, e event) bool {
-	s := n.serverOf(e)
+func redisKill(ctx context.Context, n *nemesis, e event) bool { return killed(ctx, n.serverOf(e), e) }
+func redisStop(ctx context.Context, n *nemesis, e event) bool { return halted(ctx, n.serverOf(e), e) }
+func mysqlKill(ctx context.Context, n *nemesis, e event) bool { return killed(ctx, n.rig.mariadb, e) }
+func mysqlStop(ctx context.Context, n *nemesis, e event) bool { return halted(ctx, n.rig.mariadb, e) }
+
+func killed(ctx context.Context, s interface {
+	Kill()
+	Run()
+}, e event) bool {
 	s.Kill()
 	pause(ctx, e.length/2)
 	s.Run()
 	return true
 }
 
-func redisStop(ctx context.Context, n *nemesis, e event) bool {
-	s := n.serverOf(e)
+func halted(ctx context.Context, s interface{ Signal(os.Signal) }, e event) bool {
 	s.Signal(syscall.SIGSTOP)
 	pause(ctx, e.length)
 	s.Signal(syscall.SIGCONT)

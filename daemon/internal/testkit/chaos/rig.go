@@ -18,6 +18,7 @@ import (
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/chaos/wallclock"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mysqltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
@@ -36,14 +37,21 @@ const (
 	shortExpire = 4 * time.Second
 )
 
-var churnedSpec = client.FilterSpec{Kind: "bloom", Capacity: 200_000, ErrorRate: 1e-6}
+// churnedSpec returns what churned is.
+func churnedSpec(store string) client.FilterSpec {
+	if store == "mysql" {
+		return client.FilterSpec{Kind: "exact", Store: store}
+	}
+	return client.FilterSpec{Kind: "bloom", Capacity: 200_000, ErrorRate: 1e-6}
+}
 
 // rig has the servers of a round.
 type rig struct {
 	store    string
 	daemons  []*daemon
-	links    []*proxy // of each daemon to Redis, if that is one server; else none
+	links    []*proxy // of each daemon to Redis or MariaDB, if that is one server; else none
 	servers  []*redistest.Server
+	mariadb  *mysqltest.Server // nil: there is none
 	sentinel *redistest.Server
 	archive  *proxy   // nil: there is none
 	ways     []*proxy // to the archive, from the daemons' own networks
@@ -52,6 +60,9 @@ type rig struct {
 	// each by itself otherwise.
 	memories [][]*daemon
 }
+
+// inRedis reports whether the daemons share Redis.
+func inRedis(store string) bool { return store != "embedded" && store != "mysql" }
 
 // falsePositives is more than a filter that grows is likely to have: its rate of one in a million
 // holds for full layers, and all of its layers but the last are full.
@@ -79,7 +90,7 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 	var addrs []string
 	filters := map[bool]string{true: ballast}[r.bounded]
 	digest := map[bool]string{true: ", digest: 64"}[store == "embedded" && r.growing()]
-	layout := map[bool]string{true: ", layout: fingerprints"}[store != "embedded"]
+	layout := map[bool]string{true: ", layout: fingerprints"}[inRedis(store)]
 	env := []string{
 		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact" + digest + "}, {id: 5, name: prints, capacity: 1500000, error_rate: 0.000001" + layout + "}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
@@ -91,6 +102,21 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 		s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
 		g.servers, addrs = []*redistest.Server{s}, []string{s.Addr}
 		g.admin = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	case "mysql":
+		s := mysqltest.Start(t)
+		name := s.Database("select, insert, update, delete, create, drop")
+		password := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(password, []byte(mysqltest.Password), 0o600); err != nil {
+			return nil, err
+		}
+		g.mariadb, addrs = s, []string{s.Addr}
+		var filters []string
+		for i, name := range []string{forEver, forDays, "", jobs, prints} {
+			if name != "" {
+				filters = append(filters, fmt.Sprintf("{id: %d, name: %s, kind: exact, store: mysql}", i+1, name))
+			}
+		}
+		env = append(env[1:], "URIFILTER_FILTERS=["+strings.Join(filters, ", ")+"]", "URIFILTER_MYSQL_USER="+name, "URIFILTER_MYSQL_DATABASE="+name, "URIFILTER_MYSQL_PASSWORD_FILE="+password)
 	case "sentinel":
 		sentinel, master, replica := redistest.Sentinels(t, nil)
 		g.servers, g.sentinel, addrs = []*redistest.Server{master, replica}, sentinel, []string{sentinel.Addr}
@@ -103,12 +129,12 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 		}
 		g.admin = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	default:
-		return nil, fmt.Errorf("store %q: want embedded, redis, sentinel or cluster", store)
+		return nil, fmt.Errorf("store %q: want embedded, redis, sentinel, cluster or mysql", store)
 	}
-	if store != "embedded" {
+	if inRedis(store) {
 		env = append(env, "URIFILTER_STORE=redis", "URIFILTER_REDIS_IN_DOUBT="+r.inDoubt)
 	}
-	if r.campaign.has("archive") {
+	if r.campaign.has("archive") && store != "mysql" { // whose filters no archive has
 		addr := mongotest.New(t, mongotest.Options{}).Addr()
 		var err error
 		if g.archive, err = newProxy("127.0.0.1", func() (net.Conn, error) { return (*netns)(nil).dial(addr) }, r.seed); err != nil {
@@ -127,9 +153,9 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 			}
 		}
 		reach := addrs
-		if store == "redis" {
+		if store == "redis" || store == "mysql" {
 			host := "127.0.0.1"
-			if r.campaign.has("redis-net") {
+			if r.campaign.has("redis-net") && store == "redis" {
 				var err error
 				if d.net, err = newNetns(r.seed, i); err == nil {
 					host = d.net.here
@@ -156,8 +182,10 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 			// An embedded daemon has an archive of its own.
 			d.env = append(d.env, "URIFILTER_MONGODB_URI=mongodb://"+at+"/", fmt.Sprintf("URIFILTER_MONGODB_DATABASE=archive%d", i*btoi(store == "embedded")))
 		}
-		if store != "embedded" {
+		if inRedis(store) {
 			d.env = append(d.env, "URIFILTER_REDIS_ADDRS="+strings.Join(reach, ","))
+		} else if store == "mysql" {
+			d.env = append(d.env, "URIFILTER_MYSQL_ADDR="+reach[0])
 		}
 		if r.bounded && i != wholeMirror {
 			d.env = append(d.env, "URIFILTER_REDIS_MIRROR_BYTES="+mirrorBytes)

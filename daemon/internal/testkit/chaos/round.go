@@ -61,7 +61,7 @@ func (c *campaign) begin(store string, seed uint64) (*round, error) {
 	r := &round{campaign: c, store: store, seed: seed, started: time.Now(), incarnations: map[string][]history.Incarnation{}, history: &history.History{}}
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	r.inDoubt = []string{"seen", "seen", "seen", "new"}[rnd.IntN(4)]
-	r.bounded = store != "embedded" && seed%3 == 0
+	r.bounded = inRedis(store) && seed%3 == 0
 	var err error
 	if r.rig, err = newRig(c.t, store, c.binaries, r); err != nil {
 		return r, err
@@ -71,7 +71,7 @@ func (c *campaign) begin(store string, seed uint64) (*round, error) {
 		return r, err
 	}
 	for m, daemons := range r.rig.memories {
-		r.pools = append(r.pools, &pool{})
+		r.pools = append(r.pools, &pool{lasting: r.store == "mysql"})
 		if err := r.makeChurned(daemons); err != nil {
 			return r, err
 		}
@@ -88,7 +88,7 @@ func (r *round) makeChurned(daemons []*daemon) error {
 		return err
 	}
 	defer c.Close()
-	_, _, err = c.CreateFilter(context.Background(), churned, churnedSpec)
+	_, _, err = c.CreateFilter(context.Background(), churned, churnedSpec(r.store))
 	if len(daemons) > 1 {
 		pause(context.Background(), dropGrace)
 	}
@@ -231,14 +231,14 @@ func (r *round) judge() *history.Report {
 			r.fail("%s: %s", c.name, odd)
 		}
 	}
-	h.Incarnations, h.UnknownIsNew = r.incarnations, r.inDoubt == "new" && r.store != "embedded"
+	h.Incarnations, h.UnknownIsNew = r.incarnations, r.inDoubt == "new" && inRedis(r.store)
 	h.Tolerance = history.Tolerance{Early: 50 * time.Millisecond, Late: 2 * time.Second}
 	if r.rig != nil {
 		h.FalsePositives, h.OwnLife = map[string]int{}, map[string]bool{}
 		for m := range r.rig.memories {
-			h.FalsePositives[batch{filter: forEver}.key(m)] = falsePositives * btoi(r.growing())
+			h.FalsePositives[batch{filter: forEver}.key(m)] = falsePositives * btoi(r.growing() && r.store != "mysql")
 			for _, filter := range []string{jobs, prints} {
-				h.OwnLife[batch{filter: filter}.key(m)] = r.store != "embedded"
+				h.OwnLife[batch{filter: filter}.key(m)] = inRedis(r.store)
 			}
 		}
 	}
