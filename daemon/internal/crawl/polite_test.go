@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/crawltest"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
@@ -326,5 +328,61 @@ func wantTurns(t *testing.T, times []time.Time, began time.Time, delay time.Dura
 		if gap := at.Sub(began); gap < time.Duration(i)*delay {
 			t.Errorf("request %d came %s after the beginning, want %s or more", i, gap, time.Duration(i)*delay)
 		}
+	}
+}
+
+// watched is a context that says when somebody waits for its end.
+type watched struct {
+	context.Context
+	waits chan<- struct{}
+}
+
+func (w watched) Done() <-chan struct{} {
+	select {
+	case w.waits <- struct{}{}:
+	default:
+	}
+	return w.Context.Done()
+}
+
+// Threads that wait for a robots.txt that another one fetches do not call the host together when it comes.
+func TestTurnsAfterRobots(t *testing.T) {
+	t.Parallel()
+	s := setting("http://a.example/", 10, 5)
+	s.Delay = time.Hour
+	c, err := Begin(t.Context(), t.TempDir(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	comes, asked := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_, _ = c.robots.Ask(t.Context(), "http://a.example", "/", func(context.Context, string) (robots.Answer, error) {
+			close(asked)
+			<-comes
+			return robots.Answer{Status: http.StatusNotFound}, nil
+		})
+	})
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan error, 5)
+	for range cap(results) {
+		waits := make(chan struct{}, 1)
+		all.Go(func() { results <- c.allowed(watched{ctx, waits}, parsed(t, "http://a.example/x")[0]) })
+		<-waits
+	}
+	close(comes)
+	if err := <-results; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	for range cap(results) - 1 {
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Errorf("another request was sent at once: %v", err)
+		}
+	}
+	all.Wait()
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }

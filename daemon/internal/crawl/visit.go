@@ -268,7 +268,8 @@ func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encodin
 }
 
 // allowed returns an error for a URI that robots.txt forbids. If the host was called for
-// robots.txt just now, allowed waits for the host's next turn.
+// robots.txt just now, by whatever thread, allowed waits for a turn of the host: all that waited
+// for a robots.txt would else be sent at once when it comes.
 func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	if !c.Setting.Robots {
 		return nil
@@ -288,7 +289,7 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	if verdict.Delay > 0 {
 		c.frontier.Delay(u.Host, min(verdict.Delay, longestPause))
 	}
-	if verdict.Fetched {
+	if verdict.Fetched || verdict.Waited {
 		return c.frontier.Turn(ctx, u.Host)
 	}
 	return nil

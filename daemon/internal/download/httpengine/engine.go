@@ -179,7 +179,8 @@ func ResultOf(r *fetch.Response) download.Result {
 }
 
 // allowed returns an error for a URI that robots.txt forbids, or whose robots.txt is not
-// available. If the host was called for it just now, allowed waits for the host's next turn.
+// available. If the host was called for it just now, by whomever, allowed waits for a turn of the host: all that
+// waited for a robots.txt would else be sent at once when it comes.
 func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	if !w.Job.Setting.Robots {
 		return nil
@@ -197,7 +198,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	switch {
 	case err != nil:
 		return FailureOf(early(err), 0)
-	case verdict.Allowed && verdict.Fetched:
+	case verdict.Allowed && (verdict.Fetched || verdict.Waited):
 		return early(w.Turn(ctx, uri))
 	case verdict.Allowed:
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/worker"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/guard"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/testserver"
 )
 
@@ -59,7 +60,24 @@ func (r *rig) download(t *testing.T, uri string, change ...func(*download.Settin
 	for _, f := range change {
 		f(&s)
 	}
-	page, err := r.engine.Download(t.Context(), worker.Work{
+	page, err := r.engine.Download(t.Context(), r.work(uri, s))
+	if err != nil {
+		var failure *worker.Failure
+		if !errors.As(err, &failure) {
+			t.Fatalf("%s: %v is no *worker.Failure", uri, err)
+		}
+		return page, "", failure
+	}
+	text, err := io.ReadAll(page.Body)
+	if err := errors.Join(err, page.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return page, string(text), nil
+}
+
+// work is an attempt whose turns are counted.
+func (r *rig) work(uri string, s download.Setting) worker.Work {
+	return worker.Work{
 		Task: download.Task{URI: uri}, Job: download.Job{Setting: s},
 		Met: func(uri, remote string) {
 			r.mu.Lock()
@@ -80,19 +98,7 @@ func (r *rig) download(t *testing.T, uri string, change ...func(*download.Settin
 			}
 			return nil
 		},
-	})
-	if err != nil {
-		var failure *worker.Failure
-		if !errors.As(err, &failure) {
-			t.Fatalf("%s: %v is no *worker.Failure", uri, err)
-		}
-		return page, "", failure
 	}
-	text, err := io.ReadAll(page.Body)
-	if err := errors.Join(err, page.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return page, string(text), nil
 }
 
 func TestPage(t *testing.T) {
@@ -142,6 +148,53 @@ func TestCrawlDelay(t *testing.T) {
 	want := []string{r.URL + "/a 30s", r.URL + "/b 30s", r.URL + "/no 30s"}
 	if !slices.Equal(r.wants, want) {
 		t.Errorf("told %q, want %q", r.wants, want)
+	}
+}
+
+// watched is a context that says when somebody waits for its end.
+type watched struct {
+	context.Context
+	waits chan<- struct{}
+}
+
+func (w watched) Done() <-chan struct{} {
+	select {
+	case w.waits <- struct{}{}:
+	default:
+	}
+	return w.Context.Done()
+}
+
+// Those that wait for a robots.txt that another one fetches do not call the host together when it comes: each has a turn.
+func TestTurnsAfterRobots(t *testing.T) {
+	r := newRig(t, func(http.ResponseWriter, *http.Request) {})
+	comes, asked := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_, _ = r.engine.robots.Ask(t.Context(), r.URL, "/", func(context.Context, string) (robots.Answer, error) {
+			close(asked)
+			<-comes
+			return robots.Answer{Status: http.StatusNotFound}, nil
+		})
+	})
+	<-asked
+	for i := range 5 {
+		waits := make(chan struct{}, 1)
+		all.Go(func() {
+			page, err := r.engine.Download(watched{t.Context(), waits}, r.work(fmt.Sprintf("%s/%d", r.URL, i), download.Setting{Timeout: time.Minute, MaxBytes: 1, Robots: true}))
+			if err == nil {
+				err = page.Body.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-waits
+	}
+	close(comes)
+	all.Wait()
+	if r.turns != 5 || len(r.asked) != 5 {
+		t.Errorf("%d turns for %d requests, want 5", r.turns, len(r.asked))
 	}
 }
 

@@ -71,6 +71,7 @@ type Verdict struct {
 	Unreachable error         // why no robots.txt was available, which forbids everything for a while; nil: it was
 	Delay       time.Duration // Crawl-delay, 0: none
 	Fetched     bool          // the origin was called for this answer, by the fetch of this caller
+	Waited      bool          // for the fetch of another caller: a turn at the host from before is long over
 }
 
 // Unavailable reports whether a status says that the file cannot be had at present (RFC 9309, 2.3.1.4).
@@ -82,7 +83,7 @@ func Unavailable(status int) bool {
 // ask for it fetches it. A status of 400 to 499 allows everything, other
 // failures forbid everything for a while (RFC 9309, 2.3.1). The error is that of ctx, or of a *[Withheld].
 func (c *Cache) Ask(ctx context.Context, origin, path string, fetch Fetch) (Verdict, error) {
-	for fetched := false; ; {
+	for fetched, waited := false, false; ; {
 		e, mine := c.entry(origin)
 		if mine {
 			c.fill(ctx, e, fetch)
@@ -90,14 +91,19 @@ func (c *Cache) Ask(ctx context.Context, origin, path string, fetch Fetch) (Verd
 		}
 		select {
 		case <-e.done:
-		case <-ctx.Done():
-			return Verdict{}, ctx.Err()
+		default:
+			waited = true
+			select {
+			case <-e.done:
+			case <-ctx.Done():
+				return Verdict{}, ctx.Err()
+			}
 		}
 		switch {
 		case e.held != nil:
 			return Verdict{}, e.held
 		case !e.until.IsZero():
-			return Verdict{Allowed: e.forbid == nil && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay(), Fetched: fetched}, nil
+			return Verdict{Allowed: e.forbid == nil && e.rules.Allowed(path), Unreachable: e.forbid, Delay: e.rules.Delay(), Fetched: fetched, Waited: waited}, nil
 		case ctx.Err() != nil:
 			return Verdict{}, ctx.Err()
 		}

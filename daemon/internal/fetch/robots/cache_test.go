@@ -105,7 +105,7 @@ func TestCacheFetchesOnce(t *testing.T) {
 		synctest.Wait()
 		for range 100 {
 			all.Go(func() {
-				if v, err := c.Ask(t.Context(), "http://a", "/", fetch); err != nil || !v.Allowed {
+				if v, err := c.Ask(t.Context(), "http://a", "/", fetch); err != nil || !v.Allowed || !v.Waited {
 					t.Errorf("got %+v and %v", v, err)
 				}
 			})
@@ -118,6 +118,9 @@ func TestCacheFetchesOnce(t *testing.T) {
 		all.Wait()
 		if asked != 2 {
 			t.Errorf("%d fetches, want 2", asked)
+		}
+		if v, err := c.Ask(t.Context(), "http://a", "/", fetch); err != nil || v != (Verdict{Allowed: true}) {
+			t.Errorf("who comes afterwards: %+v and %v", v, err)
 		}
 	})
 }
