@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
@@ -447,4 +448,30 @@ func TestDelay(t *testing.T) {
 	if len(visits) != 2 {
 		t.Errorf("%d hosts, want 2", len(visits))
 	}
+}
+
+// A turn that is waited for is none any more when the host is to be left alone.
+func TestHoldWhileATurnIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, t.TempDir(), Options{MaxPages: 12, MaxDepth: -1, Delay: time.Minute})
+		began := time.Now()
+		var all sync.WaitGroup
+		for _, want := range []time.Duration{0, 10 * time.Minute, 11 * time.Minute} {
+			all.Go(func() {
+				if err := f.Turn(t.Context(), "a.example"); err != nil {
+					t.Error(err)
+				}
+				if got := time.Since(began); got != want {
+					t.Errorf("a turn after %s, want %s", got, want)
+				}
+			})
+			synctest.Wait()
+		}
+		f.Hold("a.example", 10*time.Minute)
+		all.Wait()
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -18,6 +18,7 @@ type host struct {
 	id       int64 // 0: it has no row yet
 	name     string
 	next     time.Time // of its next turn
+	held     time.Time // until then nothing is requested, whatever turns were reserved before
 	delay    time.Duration
 	away     bool // it cannot be had until next, and the crawl may end without it
 	inflight int
@@ -65,16 +66,29 @@ func (h *host) hold(until time.Time) {
 	if until.After(h.next) {
 		h.next = until
 	}
+	if until.After(h.held) {
+		h.held = until
+	}
 }
 
 // Turn waits until a host may be called for something else, such as its robots.txt.
 func (f *Frontier) Turn(ctx context.Context, name string) error {
-	f.mu.Lock()
-	h := f.hostNamed(name)
-	wait := h.turn(f.opt.Now(), time.Time{})
-	f.place(h)
-	f.mu.Unlock()
-	return f.untilTurn(ctx, wait)
+	for {
+		f.mu.Lock()
+		h := f.hostNamed(name)
+		wait := h.turn(f.opt.Now(), time.Time{})
+		f.place(h)
+		f.mu.Unlock()
+		if err := f.untilTurn(ctx, wait); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		held := h.held.After(f.opt.Now()) // since it was reserved
+		f.mu.Unlock()
+		if !held {
+			return nil
+		}
+	}
 }
 
 // Hold stops all requests to a host for a while.

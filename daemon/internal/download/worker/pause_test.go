@@ -95,3 +95,46 @@ func TestShortPause(t *testing.T) {
 		t.Errorf("the turn is at %v, want 7 s from now", got)
 	}
 }
+
+// refused is an engine whose first task is refused while the second one waits for a further turn.
+type refused struct {
+	*world
+	asks chan time.Duration // until the further turn came, or was refused
+}
+
+func (e *refused) Download(ctx context.Context, work Work) (Page, error) {
+	if strings.Contains(work.Task.URI, "/after/") {
+		time.Sleep(15 * time.Second)
+		return Page{}, &Failure{Reason: "busy", Status: 429, After: 30 * time.Second, Permanent: true}
+	}
+	began := time.Now()
+	err := work.Turn(ctx, work.Task.URI)
+	e.asks <- time.Since(began)
+	return Page{}, err
+}
+
+// A turn that is waited for is none any more when the host asks for a pause.
+func TestPauseWhileATurnIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[time.Duration]time.Duration{
+		time.Minute: 35 * time.Second, // the pause begins 15 s after the start, and the second task 10 s
+		time.Second: 10 * time.Second, // when the turn would have come
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			engine := &refused{world: w, asks: make(chan time.Duration, 1)}
+			j := w.job("a", download.Setting{Dispatch: 10, MaxAttempts: 1, Concurrency: 2, Delay: 10 * time.Second})
+			w.add(j, "http://h.example/after/1")
+			w.start(Options{Owner: "w", Concurrency: 2, Bound: bound, Engines: map[string]Engine{"test": engine}})
+			w.until("the first task runs", func() bool { return w.counts(j)[download.Running] == 1 })
+			w.add(j, "http://h.example/turn/1") // begins at 10 s, and would have its further turn at 20 s
+			if got := <-engine.asks; got < want || got > want+2*time.Second {
+				t.Errorf("bound %s: the turn was had, or refused, after %s, want %s", bound, got, want)
+			}
+			w.ends(j, 2)
+			if reason := w.tasks(j)["http://h.example/turn/1"].Reason; bound == time.Second != strings.HasPrefix(reason, "retry_after: ") {
+				t.Errorf("bound %s: ended with %q", bound, reason)
+			}
+		})
+	}
+}

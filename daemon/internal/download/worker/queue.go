@@ -483,16 +483,20 @@ func (s *turns) first(ctx context.Context) error {
 	return s.wait(ctx, s.task.host, true, func(q *queue, now time.Time) turn { return q.first(s.task, now) })
 }
 
-// wait waits for a turn, unless the host has asked for a pause longer than the bound. A turn that is not taken,
-// because ctx ends, is given back.
+// wait waits for a turn, unless the host has asked for a pause longer than the bound; also a turn that was waited for is
+// none if the host has asked for a pause meanwhile. A turn that is not taken, because ctx ends, is given back.
 func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(q *queue, now time.Time) turn) error {
 	var mine turn
 	giveUp := func(l *loop) { l.queue.giveUp(mine) }
 	for {
 		next, err := ask(ctx, s.l, func(l *loop) turn {
-			giveUp(l)
 			now := time.Now()
-			if left := l.queue.pause(host, now); left > l.opt.Bound {
+			left := l.queue.pause(host, now)
+			if mine.host != nil && !mine.again && left <= 0 {
+				return turn{} // mine has come
+			}
+			giveUp(l)
+			if left > l.opt.Bound {
 				return turn{refused: left}
 			}
 			return reserve(l.queue, now)
@@ -505,9 +509,10 @@ func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(
 			return &Failure{Reason: fmt.Sprintf("retry_after: %s has asked for a pause, of which %s are left", host, left.Round(time.Second)), After: left, Early: early}
 		}
 		mine = next
+		left := time.Until(mine.at)
 		select {
-		case <-time.After(time.Until(mine.at)):
-			if !mine.again {
+		case <-time.After(left):
+			if left <= 0 && !mine.again {
 				return nil
 			}
 		case <-ctx.Done():
