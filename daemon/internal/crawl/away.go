@@ -50,7 +50,7 @@ func (a *away) failed(host, text string, told time.Duration, limit int) *postpon
 		a.gaveUp[host] = true
 		p.pause = robots.Unreachable
 	}
-	p.pause = min(max(p.pause, told), longestPause)
+	p.pause = min(max(p.pause, told), frontier.LongestPause)
 	a.tries[host] = try{before.n + 1, now.Add(p.pause)}
 	return p
 }
@@ -80,6 +80,9 @@ func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 	if errors.As(err, &no) {
 		if no.host != l.Host {
 			return nil
+		}
+		if no.after > 0 {
+			c.frontier.Hold(l.Host, no.after)
 		}
 		return c.away.failed(l.Host, no.Error(), no.after, c.tries())
 	}

@@ -24,9 +24,6 @@ const (
 	accept     = "text/html,application/xhtml+xml,*/*;q=0.8"
 	robotsIn   = 30 * time.Second // how long fetching a robots.txt may take
 	firstPause = time.Second      // before the second attempt, then twice as long each time
-	// longestPause is the longest pause for a host, or for one URI, whatever its Retry-After
-	// says: a crawl must end.
-	longestPause = 10 * time.Minute
 )
 
 // Reasons not to follow a redirect.
@@ -169,7 +166,7 @@ func (c *Crawl) failed(l *frontier.Lease, err error) (frontier.Result, error) {
 
 // pause is how long a URI waits for its next attempt.
 func (c *Crawl) pause(l *frontier.Lease, told time.Duration) time.Duration {
-	return min(max(firstPause<<min(l.Attempts, 20), told), longestPause)
+	return min(max(firstPause<<min(l.Attempts, 20), told), frontier.LongestPause)
 }
 
 // refused is the result of an answer that is not a page.
@@ -287,7 +284,7 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 		return errForbidden
 	}
 	if verdict.Delay > 0 {
-		c.frontier.Delay(u.Host, min(verdict.Delay, longestPause))
+		c.frontier.Delay(u.Host, min(verdict.Delay, frontier.LongestPause))
 	}
 	if verdict.Fetched || verdict.Waited {
 		return c.frontier.Turn(ctx, u.Host)

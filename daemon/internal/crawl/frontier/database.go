@@ -35,7 +35,7 @@ const (
 // Times are milliseconds of Unix time.
 const schema = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, stored INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, stored INTEGER NOT NULL DEFAULT 0, held_until INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE uris (
 	id INTEGER PRIMARY KEY,
 	key BLOB NOT NULL UNIQUE,
@@ -70,11 +70,12 @@ func prepare(ctx context.Context, db *sql.DB, path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer tx.Rollback() //nolint:errcheck // it was committed, or there is an error already
-	var id, have, tables int64
+	var id, have, tables, holds int64
 	if err := errors.Join(
 		tx.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id),
 		tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have),
 		tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables),
+		tx.QueryRowContext(ctx, "SELECT count(*) FROM pragma_table_info('hosts') WHERE name = 'held_until'").Scan(&holds),
 	); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -88,6 +89,11 @@ func prepare(ctx context.Context, db *sql.DB, path string) error {
 		return fmt.Errorf("%s: is not the database of a crawl\nhint: give the crawl its own folder with --out", path)
 	case have > version:
 		return fmt.Errorf("%s: schema version %d: this program knows up to %d\nhint: use the newer program that wrote it", path, have, version)
+	case holds == 0: // of an earlier version, which can still read it afterwards
+		if _, err := tx.ExecContext(ctx, "ALTER TABLE hosts ADD COLUMN held_until INTEGER NOT NULL DEFAULT 0"); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return tx.Commit()
 	}
 	return nil
 }
@@ -106,17 +112,24 @@ func (f *Frontier) setMeta(ctx context.Context, name string, value []byte) error
 	return err
 }
 
-// writeState saves the counts; the writer must have ended, or not been started.
+// writeState saves the counts, and until when hosts are held; the writer must have ended.
 func (f *Frontier) writeState() error {
+	w, err := f.begin()
+	if err != nil {
+		return err
+	}
+	defer w.rollback()
+	if err := w.saveHolds(); err != nil {
+		return err
+	}
 	f.mu.Lock()
 	s := f.state
 	s.Counts = f.countsLocked()
 	f.mu.Unlock()
-	text, err := json.Marshal(s)
-	if err != nil {
+	if err := w.saveState(s); err != nil {
 		return err
 	}
-	return f.setMeta(context.Background(), "state", text)
+	return w.commit()
 }
 
 // SetSetting replaces the setting of a crawl that exists.

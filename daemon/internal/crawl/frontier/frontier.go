@@ -111,6 +111,7 @@ type Frontier struct {
 	mu       sync.Mutex // guards the fields below
 	names    canonical.Canonicalizer
 	hosts    map[string]*host
+	holds    map[string]time.Time // of hosts, until then; not saved yet
 	ready    hostHeap
 	waiting  hostHeap
 	retries  entryHeap      // waiting for their time; none if Strict
@@ -134,7 +135,7 @@ func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	if err := fs.MkdirAll("crawl-dir", dir); err != nil {
 		return nil, fmt.Errorf("folder of the crawl: %w", err)
 	}
-	f := &Frontier{dir: dir, hosts: map[string]*host{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
+	f := &Frontier{dir: dir, hosts: map[string]*host{}, holds: map[string]time.Time{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
 	if f.lock, err = disk.AcquireLock(filepath.Join(dir, lockName)); err != nil {
 		return nil, err
 	}
@@ -298,6 +299,21 @@ func (h *entryHeap) top() *Entry {
 	return h.all[0]
 }
 
+// LongestPause is the longest pause of a host or a URI, whatever the host says: a crawl must end.
+const LongestPause = 10 * time.Minute
+
+// saved is the end of a pause that was saved. The clock may have been set back since.
+func (f *Frontier) saved(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	at, latest := time.UnixMilli(millis), f.opt.Now().Add(LongestPause)
+	if at.After(latest) {
+		return latest
+	}
+	return at
+}
+
 // rememberTogether is how many URIs the filter gets at once.
 const rememberTogether = 1000
 
@@ -319,15 +335,16 @@ func (f *Frontier) Start(ctx context.Context, o Options) error {
 	defer f.mu.Unlock()
 	clear(f.hosts)
 	if err := sqlitefile.Each(ctx, f.read, func(rows *sql.Rows) error {
-		var id, stored int64
+		var id, stored, held int64
 		var name string
-		if err := rows.Scan(&id, &name, &stored); err != nil {
+		if err := rows.Scan(&id, &name, &stored, &held); err != nil {
 			return err
 		}
 		h := f.hostNamed(name)
 		h.id, h.stored = id, stored
+		h.hold(f.saved(held))
 		return nil
-	}, "SELECT id, name, stored FROM hosts"); err != nil {
+	}, "SELECT id, name, stored, held_until FROM hosts"); err != nil {
 		return err
 	}
 	if err := f.eachEntry(ctx, func(e *Entry, _ int) { f.retry(e) }, "u.state = 1"); err != nil {

@@ -475,3 +475,50 @@ func TestHoldWhileATurnIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// A host that asked to be left alone is left alone by the next process, too, but no longer than a pause may be, whatever the
+// clock showed before.
+func TestHoldIsKept(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]time.Duration{0: 5 * time.Minute, 10_000 * time.Hour: LongestPause} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			f := open(t, dir, Options{MaxPages: 12, MaxDepth: -1, Attempts: 2, Now: func() time.Time { return time.Now().Add(ahead) }})
+			l, err := f.Lease(t.Context())
+			if err == nil {
+				f.Hold(l.Host, 5*time.Minute)
+				_, err = f.Settle(l, Result{Failure: &Failure{Reason: "busy", After: 2 * time.Minute}})
+			}
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			f = open(t, dir, Options{MaxPages: 12, MaxDepth: -1})
+			began := time.Now()
+			if l, err = f.Lease(t.Context()); err != nil || time.Since(began) != want {
+				t.Errorf("%v after %s, want %s", err, time.Since(began), want)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The database of an earlier version, which knew no such pauses, is read.
+func TestDatabaseWithoutHolds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	options := Options{MaxPages: 12, MaxDepth: -1}
+	if err := open(t, dir, options).Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqlitefile.Connect(filepath.Join(dir, databaseName), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "ALTER TABLE hosts DROP COLUMN held_until")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	crawl(t, open(t, dir, options), 1, func(l *Lease) Result { return tree(l.URI) })
+}

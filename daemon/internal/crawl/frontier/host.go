@@ -91,12 +91,13 @@ func (f *Frontier) Turn(ctx context.Context, name string) error {
 	}
 }
 
-// Hold stops all requests to a host for a while.
+// Hold stops all requests to a host for a while, also those of the next process: it is saved with the next commit.
 func (f *Frontier) Hold(name string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.hostNamed(name)
-	h.hold(f.opt.Now().Add(d))
+	h.hold(f.opt.Now().Add(min(d, LongestPause)))
+	f.holds[name] = h.held
 	f.place(h)
 }
 

@@ -244,10 +244,7 @@ func (f *Frontier) eachEntry(ctx context.Context, each func(e *Entry, state int)
 		if err := rows.Scan(&e.ID, &key, &e.URI, &e.Host, &e.Depth, &e.Referrer, &e.Attempts, &notBefore, &state); err != nil {
 			return err
 		}
-		e.Key, e.host = Key(key), f.hostNamed(e.Host)
-		if notBefore > 0 {
-			e.after = time.UnixMilli(notBefore)
-		}
+		e.Key, e.host, e.after = Key(key), f.hostNamed(e.Host), f.saved(notBefore)
 		each(e, state)
 		return nil
 	}, entryQuery+where, args...)

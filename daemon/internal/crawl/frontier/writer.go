@@ -91,6 +91,9 @@ func (f *Frontier) transact(together []*change) (*writer, error) {
 		}
 		w.outcomes = append(w.outcomes, o)
 	}
+	if err := w.saveHolds(); err != nil {
+		return nil, err
+	}
 	if err := w.syncOutputs(); err != nil {
 		return nil, err
 	}
@@ -177,6 +180,20 @@ func (w *writer) saveState(s state) error {
 		_, err = w.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('state', ?)", text)
 	}
 	return err
+}
+
+// saveHolds saves until when hosts asked to be left alone, for the next process.
+func (w *writer) saveHolds() error {
+	w.f.mu.Lock()
+	holds := w.f.holds
+	w.f.holds = map[string]time.Time{}
+	w.f.mu.Unlock()
+	for name, until := range holds {
+		if _, err := w.exec("UPDATE hosts SET held_until = ? WHERE name = ?", millis(until), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // syncOutputs makes appended data durable, in all files at once.
