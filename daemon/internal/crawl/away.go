@@ -14,8 +14,8 @@ import (
 // longestAway is the longest pause between two tries at a host that cannot be had.
 const longestAway = 2 * time.Minute
 
-// away counts the tries in a row at hosts that could not be had: no connection, or no robots.txt. Such
-// a try says nothing about its URI, and is no attempt at it.
+// away counts the tries in a row at origins that could not be had: no connection, or no robots.txt. Such
+// a try says nothing about its URI, and is no attempt at it; nor about other ports of the host.
 type away struct {
 	mu     sync.Mutex
 	tries  map[string]try
@@ -24,7 +24,7 @@ type away struct {
 
 type try struct {
 	n     int
-	until time.Time // the host is left alone until then
+	until time.Time // the origin is left alone until then
 }
 
 // postponed is a try at a host that could not be had.
@@ -34,36 +34,36 @@ type postponed struct {
 	text  string
 }
 
-// failed counts a try at a host, of which there may be so many in a row.
-func (a *away) failed(host, text string, told time.Duration, limit int) *postponed {
+// failed counts a try at an origin, of which there may be so many in a row.
+func (a *away) failed(origin, text string, told time.Duration, limit int) *postponed {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.tries == nil {
 		a.tries, a.gaveUp = map[string]try{}, map[string]bool{}
 	}
-	before, now := a.tries[host], time.Now()
-	if left := before.until.Sub(now); left > 0 { // it began before the host was left alone
-		return &postponed{left, a.gaveUp[host], text}
+	before, now := a.tries[origin], time.Now()
+	if left := before.until.Sub(now); left > 0 { // it began before the origin was left alone
+		return &postponed{left, a.gaveUp[origin], text}
 	}
 	p := &postponed{pause: min(firstPause<<min(before.n, 20), longestAway), text: text}
 	if p.last = before.n+1 >= limit; p.last {
-		a.gaveUp[host] = true
+		a.gaveUp[origin] = true
 		p.pause = robots.Unreachable
 	}
 	p.pause = min(max(p.pause, told), frontier.LongestPause)
-	a.tries[host] = try{before.n + 1, now.Add(p.pause)}
+	a.tries[origin] = try{before.n + 1, now.Add(p.pause)}
 	return p
 }
 
-// reached notes that a host has answered.
-func (a *away) reached(host string) {
+// reached notes that an origin has answered.
+func (a *away) reached(origin string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.tries, host)
-	delete(a.gaveUp, host)
+	delete(a.tries, origin)
+	delete(a.gaveUp, origin)
 }
 
-// hosts is how many hosts were given up.
+// hosts is how many hosts were given up, on some port.
 func (a *away) hosts() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 		if no.after > 0 {
 			c.frontier.Hold(l.Host, no.after)
 		}
-		return c.away.failed(l.Host, no.Error(), no.after, c.tries())
+		return c.away.failed(l.Origin(), no.Error(), no.after, c.tries())
 	}
 	var wrong *fetch.Error
 	if !errors.As(err, &wrong) || wrong.Permanent {
@@ -98,7 +98,7 @@ func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 	if at, err := uri.Parse(wrong.URI); err != nil || at.Host != l.Host {
 		return nil
 	}
-	return c.away.failed(l.Host, string(wrong.Reason)+": "+wrong.Error(), wrong.After, c.tries())
+	return c.away.failed(l.Origin(), string(wrong.Reason)+": "+wrong.Error(), wrong.After, c.tries())
 }
 
 // unavailable is for a robots.txt that cannot be had at present, which forbids everything.

@@ -114,6 +114,31 @@ func TestHostThatIsAway(t *testing.T) {
 	}
 }
 
+// A port of a host that does not answer, such as that of https, says nothing about the others.
+func TestPortThatIsAway(t *testing.T) {
+	t.Parallel()
+	for _, threads := range []int{1, 4} {
+		dead, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := dead.Addr().String()
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		port := sites(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				_, _ = fmt.Fprintf(w, "<!doctype html><a href=https://%s/x>x</a><a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>", at)
+			}
+		})
+		dir, s := t.TempDir(), setting("http://127.0.0.1:"+port+"/", 10, threads)
+		s.Scope, s.Attempts = "domain", 1
+		if p := run(t, dir, s); p.Stored != 4 || p.Failed != 0 || p.Queued != 1 || p.Away != 1 {
+			t.Errorf("%d threads: %+v", threads, p)
+		}
+	}
+}
+
 // What has failed is fetched once more if that is asked for, and counts as if it had never been tried.
 func TestRetryFailed(t *testing.T) {
 	t.Parallel()

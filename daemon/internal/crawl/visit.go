@@ -90,7 +90,7 @@ func (c *Crawl) fetchPage(ctx context.Context, l *frontier.Lease) (frontier.Resu
 	case err != nil:
 		return frontier.Result{}, err
 	}
-	c.away.reached(l.Host)
+	c.away.reached(l.Origin())
 	defer answer.Body.Close() //nolint:errcheck // it was read, or there is an error already
 	if answer.Status < 200 || answer.Status > 299 || answer.Status == http.StatusNoContent || answer.Status == http.StatusResetContent || answer.Failure() != nil {
 		return c.refused(l, answer), c.archiveOther(answer)

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -261,6 +262,13 @@ type Entry struct {
 	Attempts int    // failed ones
 	after    time.Time
 	host     *host
+}
+
+// Origin is scheme, host and port of the URI.
+func (e *Entry) Origin() string {
+	scheme, rest, _ := strings.Cut(e.URI, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + authority
 }
 
 // compare is the order in which URIs are fetched: by depth, then those that failed last, then as

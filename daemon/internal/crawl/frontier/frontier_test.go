@@ -522,3 +522,56 @@ func TestDatabaseWithoutHolds(t *testing.T) {
 	}
 	crawl(t, open(t, dir, options), 1, func(l *Lease) Result { return tree(l.URI) })
 }
+
+// What cannot be had on one port of a host keeps nothing from being fetched on another, however much it is.
+func TestOriginThatIsAway(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := open(t, t.TempDir(), Options{MaxPages: 100, MaxDepth: 1, Attempts: 2, Strict: strict, Delay: time.Second})
+			page := tree(site)
+			page.Links = nil
+			for i := range 2500 {
+				page.Links = append(page.Links, Link{URI: fmt.Sprintf("https://a.example/%d", i), Host: "a.example", Queue: true})
+			}
+			for i := range 40 {
+				page.Links = append(page.Links, link(fmt.Sprintf("%s%d", site, i)))
+			}
+			began, tries := time.Now(), 0
+			for want := range 2 {
+				for {
+					l, err := f.Lease(t.Context())
+					if errors.Is(err, ErrDone) {
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					r := tree(l.URI)
+					switch {
+					case l.URI == site:
+						r = page
+					case l.Origin() == "http://a.example":
+					case tries == 0: // has an attempt behind it when the origin goes away
+						tries++
+						r = Result{Failure: &Failure{Reason: "lost"}}
+					default:
+						tries++
+						f.Postpone(l, LongestPause, true)
+						continue
+					}
+					if _, err := f.Settle(l, r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c := f.Counts(); c.Stored != 41 || c.Queued != 2500 || tries != 2+want || time.Since(began) > time.Duration(want)*LongestPause+time.Minute {
+					t.Errorf("strict %v, %d: %d tries, %+v", strict, want, tries, c)
+				}
+				time.Sleep(LongestPause)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

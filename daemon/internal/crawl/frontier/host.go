@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,12 +16,13 @@ const buffered = 16
 
 // host is the state of a host in memory. The frontier's mu guards it.
 type host struct {
-	id       int64 // 0: it has no row yet
-	name     string
-	next     time.Time // of its next turn
-	held     time.Time // until then nothing is requested, whatever turns were reserved before
-	delay    time.Duration
-	away     bool // it cannot be had until next, and the crawl may end without it
+	id    int64 // 0: it has no row yet
+	name  string
+	next  time.Time // of its next turn
+	held  time.Time // until then nothing is requested, whatever turns were reserved before
+	delay time.Duration
+	// away are origins that cannot be had until then, and without which the crawl may end. Other ports of the host may answer.
+	away     map[string]time.Time
 	inflight int
 	stored   int64
 
@@ -29,8 +31,9 @@ type host struct {
 	buf      []*Entry  // the first queued ones, in order
 	complete bool      // there are no more after them
 
-	in *hostHeap
-	at int
+	in   *hostHeap
+	at   int
+	wake time.Time // when it leaves the heap of waiting hosts
 }
 
 // hostNamed returns the host of a name, and makes it if it is unknown. mu is held.
@@ -109,38 +112,59 @@ func (f *Frontier) Delay(name string, d time.Duration) {
 }
 
 // Postpone gives a lease back because its host cannot be had: the URI is queued as before, without an
-// attempt, and nothing is requested from the host for a while. With away, Lease returns ErrDone in that time if
-// nothing else is left; the URIs of the host stay in the queue.
+// attempt, and nothing is requested from the host for a while. With away, nothing is leased of its origin in that time, and
+// Lease returns ErrDone if nothing else is left; the URIs of the origin stay in the queue.
 func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
 	f.mu.Lock()
-	l.host.hold(f.opt.Now().Add(d))
-	l.host.away = l.host.away || away
+	if until := f.opt.Now().Add(d); away {
+		if l.host.away == nil {
+			l.host.away = map[string]time.Time{}
+		}
+		l.host.away[l.Origin()] = until
+		l.host.reread()
+	} else {
+		l.host.hold(until)
+	}
 	f.mu.Unlock()
 	f.Abandon(l)
 }
 
-// refill reads the first entries of a host. mu is held.
+// refill reads the first entries of a host that may be leased. mu is held.
 func (f *Frontier) refill(h *host) error {
 	limit := buffered + len(f.inflight) + len(f.claimed)
-	h.buf, h.complete = h.buf[:0], true
-	n := 0
-	err := sqlitefile.Each(context.Background(), f.read, func(rows *sql.Rows) error {
-		e := &Entry{Host: h.name, host: h}
-		var key []byte
-		if err := rows.Scan(&e.ID, &key, &e.URI, &e.Depth, &e.Referrer); err != nil {
+	if len(h.away) > 0 {
+		limit += 1000
+	}
+	h.buf, h.complete = h.buf[:0], false
+	depth, id := -1, int64(0) // of the last one
+	for len(h.buf) == 0 && !h.complete {
+		n := 0
+		if err := sqlitefile.Each(context.Background(), f.read, func(rows *sql.Rows) error {
+			e := &Entry{Host: h.name, host: h}
+			var key []byte
+			if err := rows.Scan(&e.ID, &key, &e.URI, &e.Depth, &e.Referrer); err != nil {
+				return err
+			}
+			n++
+			depth, id = e.Depth, e.ID
+			if e.Key = Key(key); !f.taken(e.Key) && !h.isAway(e) {
+				h.buf = append(h.buf, e)
+			}
+			return nil
+		}, `SELECT u.id, u.key, u.uri, u.depth, coalesce(r.uri, '')
+			FROM uris u LEFT JOIN uris r ON r.id = u.referrer
+			WHERE u.host = ? AND u.state = 0 AND (u.depth, u.id) > (?, ?) ORDER BY u.depth, u.id LIMIT ?`, h.id, depth, id, limit); err != nil {
 			return err
 		}
-		n++
-		if e.Key = Key(key); f.taken(e.Key) {
-			return nil
-		}
-		h.buf = append(h.buf, e)
-		return nil
-	}, `SELECT u.id, u.key, u.uri, u.depth, coalesce(r.uri, '')
-		FROM uris u LEFT JOIN uris r ON r.id = u.referrer
-		WHERE u.host = ? AND u.state = 0 ORDER BY u.depth, u.id LIMIT ?`, h.id, limit)
-	h.complete = n < limit
-	return err
+		h.complete = n < limit
+	}
+	return nil
+}
+
+// isAway reports whether the origin of an entry cannot be had. mu is held.
+func (h *host) isAway(e *Entry) bool {
+	_, away := h.away[e.Origin()]
+	return away
 }
 
 func (f *Frontier) taken(key Key) bool { return f.inflight[key] != nil || f.claimed[key] != nil }
@@ -148,7 +172,7 @@ func (f *Frontier) taken(key Key) bool { return f.inflight[key] != nil || f.clai
 // insert adds an entry that was committed as queued. mu is held.
 func (h *host) insert(e *Entry) {
 	at, there := slices.BinarySearchFunc(h.buf, e, (*Entry).compare)
-	if there || at == len(h.buf) && !h.complete {
+	if there || h.isAway(e) || at == len(h.buf) && !h.complete {
 		return // it will be read later
 	}
 	h.buf = slices.Insert(h.buf, at, e)
@@ -171,10 +195,15 @@ func (f *Frontier) first(h *host) (*Entry, error) {
 		}
 	}
 	e := h.due.top()
-	for ; e != nil && (f.later[e.Key] != e || f.taken(e.Key)); e = h.due.top() {
+	for ; e != nil && (f.later[e.Key] != e || f.taken(e.Key) || h.isAway(e)); e = h.due.top() {
 		heap.Pop(&h.due)
-		if f.later[e.Key] == e {
+		switch {
+		case f.later[e.Key] != e:
+		case f.taken(e.Key):
 			delete(f.later, e.Key)
+		default:
+			e.after = h.away[e.Origin()]
+			heap.Push(&f.retries, e)
 		}
 	}
 	if len(h.buf) > 0 && (e == nil || h.buf[0].before(e)) {
@@ -190,16 +219,25 @@ func (f *Frontier) place(h *host) {
 	if f.opt.PerHost > 0 && h.inflight >= f.opt.PerHost || f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {
 		return
 	}
+	now := f.opt.Now()
+	for origin, until := range h.away {
+		if !until.After(now) {
+			delete(h.away, origin)
+			h.reread()
+		}
+	}
 	var err error
 	if h.head, err = f.first(h); err != nil {
 		f.fail(err)
 		return
 	}
-	late := h.next.After(f.opt.Now())
-	h.away = h.away && late
+	h.wake = h.next
 	switch {
+	case h.head == nil && len(h.away) == 0:
 	case h.head == nil:
-	case late && (!f.opt.Strict || h.away):
+		h.wake = slices.MinFunc(slices.Collect(maps.Values(h.away)), time.Time.Compare)
+		heap.Push(&f.waiting, h)
+	case h.next.After(now) && !f.opt.Strict:
 		heap.Push(&f.waiting, h)
 	default:
 		heap.Push(&f.ready, h)
@@ -237,7 +275,7 @@ func (h *hostHeap) Push(x any) {
 func (h *hostHeap) Less(i, j int) bool {
 	a, b := h.all[i], h.all[j]
 	if h.byTime {
-		return a.next.Before(b.next)
+		return a.wake.Before(b.wake)
 	}
 	return a.head.before(b.head)
 }

@@ -111,7 +111,7 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 	}
 	var next time.Time
 	if h := f.waiting.top(); h != nil {
-		next = h.next
+		next = h.wake
 	}
 	if e := f.retries.top(); e != nil && (next.IsZero() || e.after.Before(next)) {
 		next = e.after
@@ -122,10 +122,10 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 	return nil, f.changed, 0, nil
 }
 
-// onlyAway reports whether nothing is left but URIs of hosts that cannot be had. mu is held.
+// onlyAway reports whether nothing is left but URIs of origins that cannot be had. mu is held.
 func (f *Frontier) onlyAway() bool {
-	return !slices.ContainsFunc(f.waiting.all, func(h *host) bool { return !h.away }) &&
-		!slices.ContainsFunc(f.retries.all, func(e *Entry) bool { return !e.host.away })
+	return !slices.ContainsFunc(f.waiting.all, func(h *host) bool { return h.head != nil }) &&
+		!slices.ContainsFunc(f.retries.all, func(e *Entry) bool { return !e.host.isAway(e) })
 }
 
 // comeDue moves entries that have waited long enough. mu is held.
@@ -135,7 +135,7 @@ func (f *Frontier) comeDue(now time.Time) {
 		heap.Push(&e.host.due, e)
 		f.place(e.host)
 	}
-	for h := f.waiting.top(); h != nil && !h.next.After(now); h = f.waiting.top() {
+	for h := f.waiting.top(); h != nil && !h.wake.After(now); h = f.waiting.top() {
 		f.place(h)
 	}
 }
