@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -218,7 +219,7 @@ func TestBadCalls(t *testing.T) {
 		{400, "line 1: \\\"http://a/\\\\xff\\\": is not UTF-8", "POST", "/api/v1/jobs/news/uris", "http://a/\xff", []string{"Content-Type", "text/plain"}},
 		{400, "is not UTF-8: percent-encode its bytes", "POST", "/api/v1/jobs/news/uris", "\"http://a/\xff\"", []string{"Content-Type", "application/x-ndjson"}},
 		{400, "skip_invalid: \\\"yes\\\": want true or false", "POST", "/api/v1/jobs/news/uris?skip_invalid=yes", "http://a/", []string{"Content-Type", "text/plain"}},
-		{400, "a line is longer than", "POST", "/api/v1/jobs/news/uris", strings.Repeat("x", 100_000), []string{"Content-Type", "text/plain"}},
+		{400, "line 1: is longer than", "POST", "/api/v1/jobs/news/uris", strings.Repeat("x", 100_000), []string{"Content-Type", "text/plain"}},
 		{400, `"known":["waiting","ready","running","done","failed"]`, "GET", "/api/v1/jobs/news/tasks?state=lost", "", nil},
 		{400, "want 1 or more", "GET", "/api/v1/jobs/news/logs?limit=0", "", nil},
 		{404, "unknown_path", "GET", "/api/v2", "", nil},
@@ -233,6 +234,44 @@ func TestBadCalls(t *testing.T) {
 	// Only the refusal itself is kept.
 	r.want(200, "setting.timeout: 1h0m0s", "GET", "/api/v1/refusals", "")
 	r.want(404, "unknown_job", "GET", "/api/v1/jobs/a", "")
+}
+
+// After an error the lines before it are tasks, and neither the one that is too long nor the one that broke off is.
+func TestURIsUpToAnError(t *testing.T) {
+	t.Parallel()
+	long := "http://a/" + strings.Repeat("x", maxLine)
+	for _, c := range []struct {
+		path, body string
+		breaks     bool
+		status     int
+		text       string
+		tasks      int
+	}{
+		{"uris", "http://a/1\n" + long + "\nhttp://a/2", false, 400, "line 2: is longer than 49152 bytes; those before it are added", 1},
+		{"uris", "http://a/1\n" + long, false, 400, "line 2: is longer", 1},
+		{"uris?skip_invalid=true", "http://a/1\n" + long + "\nhttp://a/2", false, 200, `{"total":3,"added":2,"seen":0,"known":0,"invalid":1}`, 2},
+		{"uris?skip_invalid=true", "http://a/1\n" + long[:maxLine], false, 200, `"invalid":1`, 1},
+		{"uris?skip_invalid=true", long[:maxLine-1] + "\nhttp://a/1", false, 200, `"invalid":1`, 1},
+		{"uris", "http://a/1\nhttp://a/2", true, 400, "incomplete_body", 1},
+		{"uris", strings.Repeat("http://a/1\n", addBatch-1) + "http://a/2", true, 400, "incomplete_body", 1}, // the task that would complete a batch
+	} {
+		r := newRig(t)
+		r.want(201, "news", "POST", "/api/v1/jobs", "name: news")
+		var body io.Reader = strings.NewReader(c.body)
+		if c.breaks {
+			body = io.MultiReader(body, iotest.ErrReader(io.ErrUnexpectedEOF))
+		}
+		req := httptest.NewRequestWithContext(t.Context(), "POST", r.url+"/api/v1/jobs/news/"+c.path, body)
+		req.Header.Set("Content-Type", "text/plain")
+		resp := httptest.NewRecorder()
+		r.master.ServeHTTP(resp, req)
+		if resp.Code != c.status || !strings.Contains(resp.Body.String(), c.text) {
+			t.Errorf("%.40s: %d %s, want %d %s", c.body, resp.Code, resp.Body, c.status, c.text)
+		}
+		if _, tasks := r.do("GET", "/api/v1/jobs/news/tasks", ""); strings.Count(tasks, "\n") != c.tasks {
+			t.Errorf("%.40s: want %d tasks, got %.300s", c.body, c.tasks, tasks)
+		}
+	}
 }
 
 // What people are told at / has every call, and the refusals are all that are kept.

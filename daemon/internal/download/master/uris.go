@@ -23,6 +23,9 @@ import (
 // addBatch is how many URIs are added at once.
 const addBatch = 1000
 
+// maxLine is the longest line with a URI, in bytes: in JSON each byte may be an escape.
+const maxLine = 6 * download.MaxURI
+
 // Added counts what became of the URIs that came in.
 type Added struct {
 	Total int `json:"total"`
@@ -74,19 +77,35 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	lines := bufio.NewScanner(m.inTime(w, r.Body))
-	lines.Buffer(nil, 6*download.MaxURI)
+	lines.Buffer(nil, maxLine)
+	long := false // the line is longer than the buffer: this is the end of it
+	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		switch ends := bytes.IndexByte(data, '\n') >= 0; {
+		case !ends && lines.Err() != nil: // the body broke off in this line
+			return 0, nil, nil
+		case !ends && len(data) >= maxLine:
+			long = true
+			return len(data), nil, nil
+		case long && len(data) == 0 && atEOF:
+			return 0, []byte{}, nil
+		}
+		return bufio.ScanLines(data, atEOF)
+	})
 	var tasks []download.NewTask
 	for line := 1; lines.Scan(); line++ {
 		read := lines.Bytes()
 		if line == 1 {
 			read = bytes.TrimPrefix(read, []byte("\ufeff")) // editors on Windows begin a file with it
 		}
-		if len(bytes.TrimSpace(read)) == 0 {
+		if len(bytes.TrimSpace(read)) == 0 && !long {
 			continue
 		}
 		text, err := uri(read)
 		task, wrong := download.TaskOf(text)
-		if err = errors.Join(err, wrong); err != nil {
+		if err = errors.Join(err, wrong); long {
+			long, err = false, errors.New("is longer than "+strconv.Itoa(maxLine)+" bytes")
+		}
+		if err != nil {
 			m.uris.WithLabelValues("refused").Inc()
 			if skip {
 				n.Total++
@@ -105,13 +124,11 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 			tasks = tasks[:0]
 		}
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return &problemdetail.Error{Code: CodeInvalidURI, Detail: "a line is longer than " + strconv.Itoa(6*download.MaxURI) + " bytes; those before it are added"}
-	} else if err != nil {
-		return bodyError(err, 0)
-	}
 	if err := m.add(r.Context(), j, tasks, &n); err != nil {
 		return err
+	}
+	if err := lines.Err(); err != nil {
+		return bodyError(err, 0)
 	}
 	return answer(w, http.StatusOK, n)
 }
