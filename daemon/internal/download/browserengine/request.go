@@ -258,7 +258,7 @@ func fieldsOf(h http.Header) []field {
 // requestOf converts a request of the browser to the one that is sent.
 func (v *visit) requestOf(p *paused, to *uris.URI, isMain, own bool) (httpengine.Request, error) {
 	s := v.w.Job.Setting
-	r := httpengine.Request{URI: to.String(), Method: p.Request.Method, Header: http.Header{}, Single: true, BodyLimit: min(s.MaxBytes, MaxBody)}
+	r := httpengine.Request{URI: to.String(), Method: p.Request.Method, Header: http.Header{}, Single: true, Part: !isMain, BodyLimit: min(s.MaxBytes, MaxBody)}
 	if isMain {
 		r.BodyLimit = s.MaxBytes // it may not be HTML
 	}

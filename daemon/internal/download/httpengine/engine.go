@@ -94,6 +94,7 @@ type Request struct {
 	Own       bool  // send the cookie and the headers of the job's setting; Header overrides them
 	BodyLimit int64 // bytes of the answer's body, decompressed
 	Single    bool  // a redirect is returned like any other answer, and is not followed
+	Part      bool  // a part of a page, such as an image in a browser: parts have no turns, and are sent at once
 	// Jar has the cookies; nil: that of the job.
 	Jar http.CookieJar
 }
@@ -112,7 +113,7 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request, first bool
 	if err != nil {
 		return nil, &worker.Failure{Reason: err.Error(), Permanent: true}
 	}
-	if err := e.allowed(ctx, w, r.URI); err != nil {
+	if err := e.allowed(ctx, w, r.URI, r.Part); err != nil {
 		if f := (*worker.Failure)(nil); errors.As(err, &f) {
 			f.Early = f.Early && first // the attempt may have sent a request before
 		}
@@ -144,7 +145,7 @@ func (e *Engine) fetch(ctx context.Context, w worker.Work, r Request, first bool
 			if err := w.Turn(ctx, uri); err != nil { // also of its robots.txt
 				return err
 			}
-			err := e.allowed(ctx, w, uri)
+			err := e.allowed(ctx, w, uri, false)
 			if f := (*worker.Failure)(nil); errors.As(err, &f) {
 				f.Early = false // the host that redirected was called
 			}
@@ -180,8 +181,8 @@ func ResultOf(r *fetch.Response) download.Result {
 
 // allowed returns an error for a URI that robots.txt forbids, or whose robots.txt is not
 // available. If the host was called for it just now, by whomever, allowed waits for a turn of the host: all that
-// waited for a robots.txt would else be sent at once when it comes.
-func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
+// waited for a robots.txt would else be sent at once when it comes. The parts of a page are.
+func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string, part bool) error {
 	if !w.Job.Setting.Robots {
 		return nil
 	}
@@ -198,7 +199,7 @@ func (e *Engine) allowed(ctx context.Context, w worker.Work, uri string) error {
 	switch {
 	case err != nil:
 		return FailureOf(early(err), 0)
-	case verdict.Allowed && (verdict.Fetched || verdict.Waited):
+	case verdict.Allowed && (verdict.Fetched || verdict.Waited && !part):
 		return early(w.Turn(ctx, uri))
 	case verdict.Allowed:
 		return nil
