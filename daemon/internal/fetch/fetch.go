@@ -71,19 +71,10 @@ type Response struct {
 	Header      http.Header
 	ContentType string
 	Body        *body.Body    // decompressed
-	Sent        int64         // bytes of the body as sent
-	Redirects   []Redirect    // that were followed
 	Remote      string        // address and port of the server, or of the proxy
-	Protocol    string        // HTTP/1.1 or HTTP/2.0
 	After       time.Duration // from Retry-After, 0 if there is none
 
 	odd *Error // what is wrong with a status below 400; nil: nothing
-}
-
-// Redirect is a redirect that was followed.
-type Redirect struct {
-	Status   int
-	From, To string
 }
 
 // Passed is an answer that redirects.

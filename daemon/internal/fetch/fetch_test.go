@@ -52,11 +52,11 @@ func TestFetch(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	if text != page || answer.Body.Size() != int64(len(page)) || answer.Body.SHA256() != sha256.Sum256([]byte(page)) || answer.Sent >= int64(len(page)) || answer.Sent == 0 {
-		t.Errorf("body of %d bytes, of which %d were sent", answer.Body.Size(), answer.Sent)
+	if text != page || answer.Body.Size() != int64(len(page)) || answer.Body.SHA256() != sha256.Sum256([]byte(page)) {
+		t.Errorf("body of %d bytes", answer.Body.Size())
 	}
-	if answer.URI != s.URL+"/page?q=%zz" || answer.Status != 200 || answer.ContentType != "text/html; charset=utf-8" || answer.Protocol != "HTTP/1.1" ||
-		answer.Remote != s.Listener.Addr().String() || len(answer.Redirects) != 1 || answer.Redirects[0] != (Redirect{301, s.URL + "/", answer.URI}) {
+	if answer.URI != s.URL+"/page?q=%zz" || answer.Status != 200 || answer.ContentType != "text/html; charset=utf-8" ||
+		answer.Remote != s.Listener.Addr().String() {
 		t.Errorf("got %+v", answer)
 	}
 	if answer.Failure() != nil {
@@ -285,7 +285,7 @@ func TestHTTP2(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}
-		_, _ = io.WriteString(w, r.RequestURI)
+		_, _ = io.WriteString(w, r.Proto+" "+r.RequestURI)
 	}))
 	s.EnableHTTP2 = true
 	s.TLS = certificate(t, authority.Issue(t, "server", time.Hour, "127.0.0.1"))
@@ -294,7 +294,7 @@ func TestHTTP2(t *testing.T) {
 	f := fetcher(t, Options{Roots: authority.Roots()})
 	for range 2 {
 		answer, text, e := get(t, f, Request{URI: s.URL + "/x?a b"})
-		if e != nil || answer.Protocol != "HTTP/2.0" || text != "/x?a%20b" {
+		if e != nil || text != "HTTP/2.0 /x?a%20b" {
 			t.Fatalf("got %+v, %q and %v", answer, text, e)
 		}
 	}

@@ -151,7 +151,7 @@ func (h *hop) endConnecting() {
 }
 
 // read reads the body of an answer.
-func (h *hop) read(answer *http.Response) (*body.Body, int64, *Error) {
+func (h *hop) read(answer *http.Response) (*body.Body, *Error) {
 	defer h.timer.Stop()
 	defer answer.Body.Close() //nolint:errcheck // all of it has arrived, or there is an error already
 	sent := h.wire(answer)
@@ -165,10 +165,10 @@ func (h *hop) read(answer *http.Response) (*body.Body, int64, *Error) {
 		if sent.err != nil && sent.err != io.EOF {
 			err = sent.err // rather than the error that a decoder makes of it
 		}
-		return nil, 0, h.failed(err)
+		return nil, h.failed(err)
 	}
 	h.endConnecting()
-	return kept, sent.bytes, nil
+	return kept, nil
 }
 
 func (h *hop) decode(answer *http.Response, sent *wire) (*body.Body, error) {

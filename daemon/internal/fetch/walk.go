@@ -32,7 +32,7 @@ type walk struct {
 	sent      []byte // the body of the request
 	header    http.Header
 	seen      map[string]bool
-	redirects []Redirect
+	redirects int // that were followed
 }
 
 func newWalk(f *Fetcher, r Request) *walk {
@@ -143,7 +143,7 @@ func (w *walk) request(ctx context.Context, proxied bool) (*http.Request, error)
 	}
 	key := w.method + " " + w.at.String() + " " + q.Header.Get("Cookie")
 	if w.seen[key] {
-		return nil, &stop{RedirectLoop, fmt.Sprintf("after %d redirects", len(w.redirects))}
+		return nil, &stop{RedirectLoop, fmt.Sprintf("after %d redirects", w.redirects)}
 	}
 	w.seen[key] = true
 	return q, nil
@@ -178,8 +178,8 @@ func (w *walk) next(answer *http.Response) (*uri.URI, *Error) {
 	if to == "" || !Redirects(answer.StatusCode) || w.r.RedirectLimit < 0 {
 		return nil, nil
 	}
-	if len(w.redirects) == w.r.RedirectLimit {
-		return nil, failure(TooManyRedirects, w.at.String(), fmt.Errorf("%d were followed", len(w.redirects)))
+	if w.redirects == w.r.RedirectLimit {
+		return nil, failure(TooManyRedirects, w.at.String(), fmt.Errorf("%d were followed", w.redirects))
 	}
 	next, err := w.at.Resolve(to)
 	if err != nil {
@@ -234,7 +234,7 @@ var crosses = map[string]bool{
 // follow goes to the target of a redirect. What is meant for the first host goes only there, and never
 // from TLS to plain HTTP.
 func (w *walk) follow(status int, next *uri.URI) {
-	w.redirects = append(w.redirects, Redirect{status, w.at.String(), next.String()})
+	w.redirects++
 	if w.leaves(next) {
 		maps.DeleteFunc(w.header, func(name string, _ []string) bool { return !crosses[name] })
 	}
@@ -249,14 +249,13 @@ func (w *walk) follow(status int, next *uri.URI) {
 
 // finish reads the body of the last answer.
 func (w *walk) finish(h *hop, answer *http.Response) (*Response, *Error) {
-	kept, sent, err := h.read(answer)
+	kept, err := h.read(answer)
 	if err != nil {
 		return nil, err
 	}
 	r := &Response{
 		URI: w.at.String(), Status: answer.StatusCode, Header: answer.Header, ContentType: answer.Header.Get("Content-Type"),
-		Body: kept, Sent: sent, Redirects: w.redirects, Remote: h.remote(), Protocol: answer.Proto,
-		odd: w.oddity(answer.StatusCode),
+		Body: kept, Remote: h.remote(), odd: w.oddity(answer.StatusCode),
 	}
 	r.After, _ = RetryAfter(answer.Header.Get("Retry-After"), w.f.o.Now())
 	return r, nil
