@@ -18,21 +18,18 @@ func (r *reader) link(a map[string]string) {
 		return
 	}
 	rel := words(a["rel"])
-	f := Found{Kind: Link, Rel: strings.Join(rel, " "), NoFollow: has(rel, "nofollow")}
 	switch {
 	case has(rel, "canonical"):
-		f.Kind = Canonical
-	case slices.ContainsFunc(rel, func(w string) bool { return w == "icon" || w == "apple-touch-icon" }):
+	case has(rel, "icon"), has(rel, "apple-touch-icon"):
 		if !r.o.Images {
 			return
 		}
-		f.Kind = Image
 	case slices.ContainsFunc(rel, func(w string) bool { return slices.Contains(resources, w) }):
 		return
 	case !slices.ContainsFunc(rel, func(w string) bool { return slices.Contains(hyperlinks, w) }):
 		return
 	}
-	r.add(href, f)
+	r.add(href, Found{Rel: strings.Join(rel, " "), NoFollow: has(rel, "nofollow")})
 }
 
 func (r *reader) image(a map[string]string) {
@@ -41,10 +38,10 @@ func (r *reader) image(a map[string]string) {
 	}
 	alt := clean(a["alt"], r.o.MaxText)
 	if src := a["src"]; src != "" {
-		r.add(src, Found{Kind: Image, Text: alt})
+		r.add(src, Found{Text: alt})
 	}
 	for _, src := range candidates(a["srcset"]) {
-		r.add(src, Found{Kind: Image, Text: alt})
+		r.add(src, Found{Text: alt})
 	}
 }
 
@@ -93,7 +90,7 @@ func afterDescriptors(s string) string {
 func (r *reader) meta(a map[string]string) {
 	if strings.EqualFold(strings.TrimSpace(a["http-equiv"]), "refresh") {
 		if to, ok := refresh(a["content"]); ok {
-			r.add(to, Found{Kind: Refresh})
+			r.add(to, Found{})
 		}
 	}
 	if name := strings.TrimSpace(a["name"]); strings.EqualFold(name, "robots") || r.o.Agent != "" && strings.EqualFold(name, r.o.Agent) {

@@ -26,36 +26,19 @@ type Options struct {
 	Refresh  []string // values of the header Refresh, which browsers follow as they do the meta element
 }
 
-// Kind is where a link stands.
-type Kind string
-
-const (
-	Anchor    Kind = "a"
-	Area      Kind = "area"
-	Link      Kind = "link" // rel alternate, next, ...; style sheets and similar ones are no links
-	Canonical Kind = "canonical"
-	Frame     Kind = "frame" // iframe too
-	Refresh   Kind = "refresh"
-	Image     Kind = "img" // icons too
-)
-
 // Found is one link.
 type Found struct {
 	URI      *uri.URI // without fragment
-	Kind     Kind
-	Text     string // of the anchor, or the alt of an image; white space becomes one blank
-	Rel      string // its words in lower case, separated by blanks
-	NoFollow bool   // by its rel, or by the page's robots
+	Text     string   // of the anchor, or the alt of an image; white space becomes one blank
+	Rel      string   // its words in lower case, separated by blanks
+	NoFollow bool     // by its rel, or by the page's robots
 }
 
 // Page is what a page says about others.
 type Page struct {
-	Base      *uri.URI // against which links were resolved
-	Title     string   // of at most Options.MaxText bytes
-	Links     []Found  // in page order, with repetitions
-	Canonical *uri.URI // nil: it names none
-	NoIndex   bool     // by robots
-	NoFollow  bool
+	Links    []Found // in page order, with repetitions
+	NoIndex  bool    // by robots
+	NoFollow bool
 	// What is not in Links:
 	Schemes map[string]int // mailto, javascript, ...: the links of other schemes; at most 32 names
 	Invalid int            // no URI
@@ -66,13 +49,13 @@ type Page struct {
 // Extract finds the links of a page in UTF-8, which was fetched from at.
 func Extract(page []byte, at *uri.URI, o Options) *Page {
 	o.MaxLinks, o.Longest, o.MaxText = cmp.Or(o.MaxLinks, 10_000), cmp.Or(o.Longest, 2048), cmp.Or(o.MaxText, 200)
-	r := reader{o: o, z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{Base: at, Schemes: map[string]int{}}}
+	r := reader{o: o, z: html.NewTokenizer(bytes.NewReader(page)), page: &Page{Schemes: map[string]int{}}}
 	for _, value := range o.Robots {
 		r.robotsHeader(value)
 	}
 	for _, value := range o.Refresh {
 		if to, ok := refresh(value); ok {
-			r.add(to, Found{Kind: Refresh})
+			r.add(to, Found{})
 		}
 	}
 	r.read()
@@ -94,9 +77,8 @@ type reader struct {
 	found     []raw
 	base      string // of the first base element
 	hasBase   bool
-	templates int  // how many template elements are open: their content is not part of the page
-	open      int  // index+1 of the anchor whose text is being read, 0: none
-	title     bool // the text that follows is the title
+	templates int // how many template elements are open: their content is not part of the page
+	open      int // index+1 of the anchor whose text is being read, 0: none
 	text      text
 }
 
@@ -108,7 +90,7 @@ func (r *reader) read() {
 			r.closeAnchor()
 			return
 		case html.TextToken:
-			if r.open > 0 || r.title {
+			if r.open > 0 {
 				r.text.add(r.z.Text(), r.o.MaxText)
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
@@ -160,12 +142,12 @@ func (r *reader) start(name string, a map[string]string) {
 			r.base, r.hasBase = href, true
 		}
 	case "a", "area":
-		r.anchor(Kind(name), a)
+		r.anchor(name, a)
 	case "link":
 		r.link(a)
 	case "iframe", "frame":
 		if src, ok := a["src"]; ok {
-			r.add(src, Found{Kind: Frame, Text: a["name"]})
+			r.add(src, Found{Text: a["name"]})
 		}
 	case "img":
 		if r.open > 0 {
@@ -180,8 +162,6 @@ func (r *reader) start(name string, a map[string]string) {
 		}
 	case "meta":
 		r.meta(a)
-	case "title":
-		r.title = r.page.Title == "" && r.open == 0
 	}
 }
 
@@ -191,31 +171,26 @@ func (r *reader) end(name string) {
 		r.templates = max(0, r.templates-1)
 	case "a":
 		r.closeAnchor()
-	case "title":
-		if r.title {
-			r.page.Title, r.title = r.text.drain(), false
-		}
 	}
 }
 
-func (r *reader) anchor(kind Kind, a map[string]string) {
+func (r *reader) anchor(name string, a map[string]string) {
 	href, ok := a["href"]
-	if !ok && kind == Anchor {
+	if !ok && name == "a" {
 		href, ok = a["xlink:href"] // of SVG
 	}
-	if kind == Anchor {
+	if name == "a" {
 		r.closeAnchor() // an a within an a ends the first
 	}
 	if !ok {
 		return
 	}
 	rel := words(a["rel"])
-	f := Found{Kind: kind, Rel: strings.Join(rel, " "), NoFollow: has(rel, "nofollow")}
-	if kind == Area {
+	f := Found{Rel: strings.Join(rel, " "), NoFollow: has(rel, "nofollow")}
+	if name == "area" {
 		f.Text = clean(a["alt"], r.o.MaxText)
 	}
-	if r.add(href, f) && kind == Anchor {
-		r.title = false
+	if r.add(href, f) && name == "a" {
 		r.text.drain()
 		r.open = len(r.found)
 	}
@@ -253,13 +228,13 @@ func (r *reader) add(reference string, f Found) bool {
 func (r *reader) resolve(at *uri.URI) {
 	if r.hasBase {
 		if base, err := at.Resolve(trim(r.base)); err == nil {
-			r.page.Base = base
+			at = base
 		}
 	}
 	encoder := queryEncoder(r.o.Encoding)
 	r.page.Links = make([]Found, 0, len(r.found))
 	for _, f := range r.found {
-		u, err := r.page.Base.Resolve(encoder.reference(f.reference))
+		u, err := at.Resolve(encoder.reference(f.reference))
 		switch {
 		case err != nil:
 			r.page.Invalid++
@@ -271,9 +246,6 @@ func (r *reader) resolve(at *uri.URI) {
 		f.URI = u
 		f.NoFollow = f.NoFollow || r.page.NoFollow
 		r.page.Links = append(r.page.Links, f.Found)
-		if f.Kind == Canonical && r.page.Canonical == nil {
-			r.page.Canonical = u
-		}
 	}
 	r.found = nil
 }
