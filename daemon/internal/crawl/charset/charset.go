@@ -6,6 +6,7 @@ package charset
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -14,26 +15,12 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
-// Source is what decided which encoding was used.
-type Source string
-
-const (
-	BOM     Source = "bom"     // a byte order mark
-	Header  Source = "header"  // the charset of Content-Type
-	Meta    Source = "meta"    // a meta element, or the XML declaration
-	Valid   Source = "valid"   // no declaration fits, and the body is valid UTF-8, or ASCII
-	Guess   Source = "guess"   // the detector
-	Default Source = "default" // nothing fits: UTF-8 with replacement
-)
-
 // Result is a body as text, and how it was read.
 type Result struct {
 	Text     []byte // valid UTF-8, without byte order mark; may share memory with the body
 	Declared string // the encoding that was declared first, by header or page; its name in the standard, or else the label; "": none was
-	By       Source // what declared it: Header, Meta, BOM or ""
 	Detected string // the guess from the bytes, "" if there is none
 	Used     string // the encoding of Text: utf-8, gb18030, ...
-	From     Source // what decided Used
 	Replaced int    // how many U+FFFD replace bytes that are invalid in Used
 }
 
@@ -60,7 +47,7 @@ const (
 // Decode reads a body that came with a Content-Type, which may be "". Every body has a result.
 func Decode(body []byte, contentType string) Result {
 	if name, rest := cutBOM(body); name != "" {
-		r := Result{Declared: name, By: BOM, From: BOM}
+		r := Result{Declared: name}
 		r.use(name, rest)
 		return r
 	}
@@ -70,30 +57,24 @@ func Decode(body []byte, contentType string) Result {
 	if certain == "" {
 		certain = escapedJapanese(body)
 	}
-	for _, d := range declarations(body, contentType) {
-		name := Name(d.label)
-		if name == "" {
-			name = strings.ToLower(d.label)
-		}
-		if r.Declared == "" {
-			r.Declared, r.By = name, d.by
-		}
+	for _, label := range declarations(body, contentType) {
+		name := cmp.Or(Name(label), strings.ToLower(label))
+		r.Declared = cmp.Or(r.Declared, name)
 		if name == certain || certain == "" && !betrayed(name, body, valid) {
 			if r.try(name, body, name == certain) {
-				r.From = d.by
 				return r
 			}
 		}
 	}
 	switch {
 	case certain != "":
-		r.Detected, r.From = certain, Guess
+		r.Detected = certain
 		r.use(certain, body)
 	case valid && r.Declared == "" && escapedChinese(body) != "":
-		r.Detected, r.From = escapedChinese(body), Guess
+		r.Detected = escapedChinese(body)
 		r.use(r.Detected, body)
 	case valid:
-		r.Detected, r.From = utf8Name, Valid
+		r.Detected = utf8Name
 		r.use(utf8Name, body)
 	default:
 		r.Detected = Detect(body)
@@ -106,13 +87,10 @@ func Decode(body []byte, contentType string) Result {
 func (r *Result) fallBack(body []byte) {
 	switch {
 	case r.Detected != "":
-		r.From = Guess
 		r.use(r.Detected, body)
 	case lookUp(normal(r.Declared)) != nil:
-		r.From = r.By // with replacement: nothing fits better
-		r.use(normal(r.Declared), body)
+		r.use(normal(r.Declared), body) // with replacement: nothing fits better
 	default:
-		r.From = Default
 		r.use(utf8Name, body)
 	}
 }

@@ -29,43 +29,40 @@ func TestOrder(t *testing.T) {
 	for _, c := range []struct {
 		name, body, contentType string
 		declared                string
-		by                      Source
 		used                    string
-		from                    Source
 		mismatch                bool
 	}{
-		{"mark", "\xEF\xBB\xBF" + text, "text/html; charset=gbk", "utf-8", BOM, "utf-8", BOM, false},
-		{"mark of UTF-16", "\xFF\xFE" + in("utf-16le"), "text/html; charset=gbk", "utf-16le", BOM, "utf-16le", BOM, false},
-		{"mark of UTF-16, big end first", "\xFE\xFF" + in("utf-16be"), "", "utf-16be", BOM, "utf-16be", BOM, false},
-		{"header", in("big5"), "text/html; charset=Big5", "big5", Header, "big5", Header, false},
-		{"header in quotes", in("gbk"), `text/html; charset="GBK"`, "gbk", Header, "gb18030", Header, false},
-		{"header, malformed", in("gbk"), `text/html;; charset=x-gbk, text/html`, "gbk", Header, "gb18030", Header, false},
-		{"header before meta", gbkMeta + in("big5"), "text/html; charset=big5", "big5", Header, "big5", Header, false},
-		{"meta", gbkMeta + in("gbk"), "text/html", "gbk", Meta, "gb18030", Meta, false},
-		{"meta http-equiv", `<META http-equiv=Content-type content="text/html; Charset = gb2312">` + in("gbk"), "", "gbk", Meta, "gb18030", Meta, false},
-		{"meta far below", strings.Repeat("<!-- x -->", 1000) + gbkMeta + in("gbk"), "", "gbk", Meta, "gb18030", Meta, false},
-		{"meta in a comment", "<!-- <meta charset=big5> -->" + gbkMeta + in("gbk"), "", "gbk", Meta, "gb18030", Meta, false},
-		{"XML", xml + in("big5"), "", "big5", Meta, "big5", Meta, false},
-		{"header is wrong, meta is right", gbkMeta + in("gbk"), "text/html; charset=utf-8", "utf-8", Header, "gb18030", Meta, true},
-		{"meta says UTF-16, and cannot", `<meta charset=utf-16>` + text, "", "utf-8", Meta, "utf-8", Meta, false},
-		{"UTF-8 that is declared as GBK", gbkMeta + text, "", "gbk", Meta, "utf-8", Valid, true},
-		{"nothing, UTF-8", text, "", "", "", "utf-8", Valid, false},
-		{"nothing, ASCII", "<p>hello", "text/html", "", "", "utf-8", Valid, false},
-		{"ASCII that is declared", "<p>hello", "text/html; charset=windows-1251", "windows-1251", Header, "windows-1251", Header, false},
-		{"UTF-8 that is declared as ISO 8859-1", "© " + text, "text/html; charset=ISO-8859-1", "windows-1252", Header, "utf-8", Valid, true},
-		{"unknown label", text, "text/html; charset=martian", "martian", Header, "utf-8", Valid, true},
-		{"HZ", "<p>~{VPND~} ~{NDVP~}", "", "", "", "hz-gb-2312", Guess, false},
-		{"HZ that is declared", "<p>~{VPND~}", "text/html; charset=HZ-GB-2312", "hz-gb-2312", Header, "hz-gb-2312", Header, false},
-		{"tildes in what is declared", "<p>hello ~{VPND~}", "text/html; charset=utf-8", "utf-8", Header, "utf-8", Header, false},
-		{"UTF-16 without mark", in("utf-16le"), "text/html", "", "", "utf-16le", Guess, false},
-		{"UTF-16 without mark, big end first", in("utf-16be"), "text/html", "", "", "utf-16be", Guess, false},
+		{"mark", "\xEF\xBB\xBF" + text, "text/html; charset=gbk", "utf-8", "utf-8", false},
+		{"mark of UTF-16", "\xFF\xFE" + in("utf-16le"), "text/html; charset=gbk", "utf-16le", "utf-16le", false},
+		{"mark of UTF-16, big end first", "\xFE\xFF" + in("utf-16be"), "", "utf-16be", "utf-16be", false},
+		{"header", in("big5"), "text/html; charset=Big5", "big5", "big5", false},
+		{"header in quotes", in("gbk"), `text/html; charset="GBK"`, "gbk", "gb18030", false},
+		{"header, malformed", in("gbk"), `text/html;; charset=x-gbk, text/html`, "gbk", "gb18030", false},
+		{"header before meta", gbkMeta + in("big5"), "text/html; charset=big5", "big5", "big5", false},
+		{"meta", gbkMeta + in("gbk"), "text/html", "gbk", "gb18030", false},
+		{"meta http-equiv", `<META http-equiv=Content-type content="text/html; Charset = gb2312">` + in("gbk"), "", "gbk", "gb18030", false},
+		{"meta far below", strings.Repeat("<!-- x -->", 1000) + gbkMeta + in("gbk"), "", "gbk", "gb18030", false},
+		{"meta in a comment", "<!-- <meta charset=big5> -->" + gbkMeta + in("gbk"), "", "gbk", "gb18030", false},
+		{"XML", xml + in("big5"), "", "big5", "big5", false},
+		{"header is wrong, meta is right", gbkMeta + in("gbk"), "text/html; charset=utf-8", "utf-8", "gb18030", true},
+		{"meta says UTF-16, and cannot", `<meta charset=utf-16>` + text, "", "utf-8", "utf-8", false},
+		{"UTF-8 that is declared as GBK", gbkMeta + text, "", "gbk", "utf-8", true},
+		{"nothing, UTF-8", text, "", "", "utf-8", false},
+		{"nothing, ASCII", "<p>hello", "text/html", "", "utf-8", false},
+		{"ASCII that is declared", "<p>hello", "text/html; charset=windows-1251", "windows-1251", "windows-1251", false},
+		{"UTF-8 that is declared as ISO 8859-1", "© " + text, "text/html; charset=ISO-8859-1", "windows-1252", "utf-8", true},
+		{"unknown label", text, "text/html; charset=martian", "martian", "utf-8", true},
+		{"HZ", "<p>~{VPND~} ~{NDVP~}", "", "", "hz-gb-2312", false},
+		{"HZ that is declared", "<p>~{VPND~}", "text/html; charset=HZ-GB-2312", "hz-gb-2312", "hz-gb-2312", false},
+		{"tildes in what is declared", "<p>hello ~{VPND~}", "text/html; charset=utf-8", "utf-8", "utf-8", false},
+		{"UTF-16 without mark", in("utf-16le"), "text/html", "", "utf-16le", false},
+		{"UTF-16 without mark, big end first", in("utf-16be"), "text/html", "", "utf-16be", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := Decode([]byte(c.body), c.contentType)
-			if r.Declared != c.declared || r.By != c.by || r.Used != c.used || r.From != c.from || r.Mismatch() != c.mismatch {
-				t.Errorf("got declared %q by %q, used %q from %q, mismatch %v; want %q %q %q %q %v", r.Declared, r.By, r.Used, r.From, r.Mismatch(),
-					c.declared, c.by, c.used, c.from, c.mismatch)
+			if r.Declared != c.declared || r.Used != c.used || r.Mismatch() != c.mismatch {
+				t.Errorf("got declared %q, used %q, mismatch %v; want %q %q %v", r.Declared, r.Used, r.Mismatch(), c.declared, c.used, c.mismatch)
 			}
 			if r.Replaced != 0 {
 				t.Errorf("%d bytes were replaced", r.Replaced)
@@ -87,8 +84,8 @@ func TestOrder(t *testing.T) {
 func TestReplacement(t *testing.T) {
 	t.Parallel()
 	r := Decode([]byte("a\xff\xffb\x00\x81"), "")
-	if r.Used != "utf-8" || r.From != Default || r.Replaced != 3 || string(r.Text) != "a\uFFFD\uFFFDb\x00\uFFFD" {
-		t.Errorf("got %q in %s from %s, %d replaced; want UTF-8 by default with 3", r.Text, r.Used, r.From, r.Replaced)
+	if r.Used != "utf-8" || r.Replaced != 3 || string(r.Text) != "a\uFFFD\uFFFDb\x00\uFFFD" {
+		t.Errorf("got %q in %s, %d replaced; want UTF-8 with 3", r.Text, r.Used, r.Replaced)
 	}
 }
 
@@ -126,8 +123,8 @@ func TestASCIIFirst(t *testing.T) {
 					"after a script": "<script>" + ascii + "</script><p>" + in, "in a script": "<script>" + ascii + in + "</script>",
 					"in an attribute": "<p title='" + ascii + in + "'>", "in a comment": "<!--" + ascii + in + "-->",
 				} {
-					if got := Decode([]byte(body), ""); got.Used != name || got.Detected != name || got.From != Guess || got.Replaced > 0 {
-						t.Errorf("%s after %d bytes of ASCII, %s, %s: read as %s (%s), %d replaced", name, size, kind, where, got.Used, got.From, got.Replaced)
+					if got := Decode([]byte(body), ""); got.Used != name || got.Detected != name || got.Replaced > 0 {
+						t.Errorf("%s after %d bytes of ASCII, %s, %s: read as %s, %d replaced", name, size, kind, where, got.Used, got.Replaced)
 					}
 				}
 			}

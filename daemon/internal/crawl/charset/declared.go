@@ -12,15 +12,10 @@ import (
 // 1,024; browsers continue to the end of the head, and so do we.
 const prescan = 16 << 10
 
-type declaration struct {
-	label string
-	by    Source
-}
-
-// declarations returns what header and page declare, by priority.
-func declarations(body []byte, contentType string) (all []declaration) {
+// declarations returns the labels that header and page declare, by priority.
+func declarations(body []byte, contentType string) (all []string) {
 	if label := ofHeader(contentType); label != "" {
-		all = append(all, declaration{label, Header})
+		all = append(all, label)
 	}
 	head := body[:min(len(body), prescan)]
 	label := ofXML(head)
@@ -28,7 +23,7 @@ func declarations(body []byte, contentType string) (all []declaration) {
 		label = ofMeta(head)
 	}
 	if label != "" {
-		all = append(all, declaration{wideIsNarrow(label), Meta})
+		all = append(all, wideIsNarrow(label))
 	}
 	return all
 }
