@@ -129,10 +129,9 @@ type Want struct {
 	Max    int           // tasks
 	For    time.Duration // how long the leases last
 	Shards []int         // of the hosts that the worker holds: it gets no others
-	Lanes  []Lane        // of the jobs' newest versions; an empty list gives nothing, unless there are IDs
+	Lanes  []Lane        // of the jobs' newest versions; an empty list gives nothing
 	Has    []string      // the needs (Job.Needs) that the worker meets: it gets no jobs with other needs; nil for all
-	IDs    []string      // only these, in any lane; nil for any
-	Enough []int         // queues of which it has enough tasks: it gets no others, unless there are IDs
+	Enough []int         // queues of which it has enough tasks: it gets none of them
 }
 
 // Swept counts the tasks that a sweep has changed.

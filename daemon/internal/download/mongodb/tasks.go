@@ -90,7 +90,7 @@ func duplicates(err error) (map[int]bool, error) {
 
 // Lease implements download.Tasks.
 func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease, error) {
-	if want.Max <= 0 || len(want.Shards) == 0 || want.IDs != nil && len(want.IDs) == 0 || want.IDs == nil && len(want.Lanes) == 0 {
+	if want.Max <= 0 || len(want.Shards) == 0 || len(want.Lanes) == 0 {
 		return nil, ctx.Err()
 	}
 	var leases []download.Lease
@@ -101,7 +101,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		}
 		var served []int64
 		for id, j := range jobs {
-			if j.On && want.Serves(j.Needs) && (want.IDs != nil || slices.Contains(want.Lanes, download.Lane(j.Lane))) {
+			if j.On && want.Serves(j.Needs) && slices.Contains(want.Lanes, download.Lane(j.Lane)) {
 				served = append(served, id)
 			}
 		}
@@ -115,10 +115,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 			if len(want.Shards) < download.Shards || slices.ContainsFunc(want.Shards, func(n int) bool { return n < 0 || n >= download.Shards }) {
 				which = append(which, doc("shard", among(want.Shards))...)
 			}
-			switch {
-			case want.IDs != nil:
-				which = append(which, doc("_id", among(want.IDs))...)
-			case len(want.Enough) > 0:
+			if len(want.Enough) > 0 {
 				which = append(which, doc("queue", doc("$nin", want.Enough))...)
 			}
 			return which

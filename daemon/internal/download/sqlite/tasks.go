@@ -18,15 +18,12 @@ import (
 const (
 	insertTask = "INSERT OR IGNORE INTO tasks (id, job, uri, shard, queue, not_before, added) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
-	leaseSet = `UPDATE OR ROLLBACK tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
-		version = (SELECT version FROM jobs WHERE jobs.id = tasks.job) WHERE seq IN (`
 	// Without the index name SQLite reads all ready tasks by another index, and sorts them.
-	leaseAny = leaseSet + `SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until > ?
+	lease = `UPDATE OR ROLLBACK tasks SET state = 2, until = ?, owner = ?, not_before = 0, attempts = attempts + 1, fence = fence + 1,
+		version = (SELECT version FROM jobs WHERE jobs.id = tasks.job) WHERE seq IN (
+		SELECT seq FROM tasks INDEXED BY tasks_ready WHERE state = 1 AND +until > ?
 		AND +job IN (SELECT value FROM json_each(?)) AND +shard IN (SELECT value FROM json_each(?))
 		AND +queue NOT IN (SELECT value FROM json_each(?)) ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
-	leaseIDs = leaseSet + `SELECT seq FROM tasks WHERE id IN (SELECT unhex(value) FROM json_each(?)) AND +state = 1 AND until > ?
-		AND +job IN (SELECT value FROM json_each(?)) AND shard IN (SELECT value FROM json_each(?))
-		ORDER BY rank, not_before, seq LIMIT ?) RETURNING ` + taskColumns + `, rank, version`
 
 	renew = `UPDATE OR ROLLBACK tasks SET until = ? WHERE id = ? AND +job = ? AND fence = ? AND +state = 2 AND owner = ? AND +until > ?`
 
@@ -119,14 +116,10 @@ func inOrder(a, b row) int {
 
 // Lease implements download.Tasks.
 func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease, error) {
-	if want.Max <= 0 || len(want.Shards) == 0 || want.IDs != nil && len(want.IDs) == 0 || want.IDs == nil && len(want.Lanes) == 0 {
+	if want.Max <= 0 || len(want.Shards) == 0 || len(want.Lanes) == 0 {
 		return nil, ctx.Err()
 	}
 	shards, err := json.Marshal(want.Shards)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := json.Marshal(want.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +136,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		}
 		served := []int64{}
 		for id, j := range jobs {
-			if j.on && want.Serves(j.needs) && (want.IDs != nil || slices.Contains(want.Lanes, j.lane)) {
+			if j.on && want.Serves(j.needs) && slices.Contains(want.Lanes, j.lane) {
 				served = append(served, id)
 			}
 		}
@@ -152,12 +145,7 @@ func (s *Store) Lease(ctx context.Context, want download.Want) ([]download.Lease
 		if err != nil {
 			return err
 		}
-		until := t.now + want.For.Milliseconds()
-		if want.IDs != nil {
-			rows, err = t.collect(leaseIDs, until, want.Owner, string(ids), t.now, string(from), string(shards), want.Max)
-		} else {
-			rows, err = t.collect(leaseAny, until, want.Owner, t.now, string(from), string(shards), string(enough), want.Max)
-		}
+		rows, err = t.collect(lease, t.now+want.For.Milliseconds(), want.Owner, t.now, string(from), string(shards), string(enough), want.Max)
 		for _, r := range rows {
 			t.countMoved(r.Job, r.queue, ready, running, 1)
 		}

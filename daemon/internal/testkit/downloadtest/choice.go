@@ -54,13 +54,6 @@ func leaseNeeds(r *rig) {
 	gets([]string{download.EngineScript}, "script")
 	gets([]string{download.EngineHTTP, download.EngineScript}, "http", "script")
 	gets([]string{download.EngineHTTP, download.EngineScript, download.NeedPython}, "http", "python", "script")
-	// It also limits the choice by ids.
-	ids := wish("w", 100)
-	ids.Has = []string{download.EngineHTTP}
-	for _, task := range r.tasks(download.Query{Job: jobs["browser"].ID}) {
-		ids.IDs = append(ids.IDs, task.ID)
-	}
-	wantLen(r, "leased by id", r.lease(ids), 0)
 	// A new version has another need, also after the store was reopened.
 	changed := jobs["browser"]
 	changed.Setting.Engine = download.EngineHTTP
@@ -130,31 +123,6 @@ func leaseChoice(r *rig) {
 	wantLen(r, "leased, what is left", r.lease(wish("w", 10000)), left)
 }
 
-func leaseIDs(r *rig) {
-	j := job("news")
-	j.Setting.Lane = download.Foreign
-	j = r.addJob(j)
-	r.addTasks(j.ID, 0, 20)
-	tasks := r.handOut(j.ID, 10)
-	want := wish("w", 3)
-	want.Lanes = nil // ids may be in any lane
-	want.IDs = []string{tasks[4].ID, "zz", tasks[2].ID, tasks[2].ID, download.TaskID(j.ID, uri(15))}
-	got := r.lease(want)
-	if list := ids(got); len(list) != 2 || !slices.Contains(list, tasks[4].ID) || !slices.Contains(list, tasks[2].ID) {
-		r.Errorf("leased %v, want %s and %s", list, tasks[4].ID, tasks[2].ID)
-	}
-	wantLen(r, "leased twice", r.lease(want), 0)
-	want.IDs = []string{}
-	wantLen(r, "leased without ids", r.lease(want), 0)
-	want.IDs = nil
-	for _, task := range tasks {
-		want.IDs = append(want.IDs, task.ID)
-	}
-	wantLen(r, "leased at most", r.lease(want), 3)
-	want.Shards = []int{200}
-	wantLen(r, "leased of other shards", r.lease(want), 0)
-}
-
 func off(r *rig) {
 	j, leases := r.leased("news", 2)
 	r.addTasks(j.ID, 10, 4)
@@ -162,11 +130,6 @@ func off(r *rig) {
 	r.need(r.SwitchJob(ctx, "news", false))
 	wantLen(r, "leased of a job that is off", r.lease(wish("w", 10)), 0)
 	wantLen(r, "handed out of a job that is off", r.handOut(j.ID, 10), 0)
-	want := wish("w", 10)
-	for _, task := range r.tasks(download.Query{Job: j.ID}) {
-		want.IDs = append(want.IDs, task.ID)
-	}
-	wantLen(r, "leased of a job that is off", r.lease(want), 0)
 	// A running task ends as usual.
 	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
 	lost, err := r.Renew(ctx, "worker", leases[1:], time.Hour)

@@ -66,7 +66,7 @@ func Run(t *testing.T, o Options) {
 		{"jobs", jobs}, {"versions", versions}, {"jobs many at once", jobsAtOnce}, {"refusals", refusals},
 		{"unknown things", unknown}, {"drop", drop}, {"drop under way", dropUnderWay}, {"drop by sweep", dropBySweep},
 		{"add tasks", addTasks}, {"add tasks many at once", addTasksAtOnce}, {"hand out", handOut}, {"hand out in turn", handOutInTurn}, {"hand out of many hosts", handOutOfMany}, {"lease", lease}, {"lease in turn", leaseInTurn},
-		{"lease of lanes and shards", leaseChoice}, {"lease of ids", leaseIDs}, {"lease of engines", leaseNeeds}, {"off", off},
+		{"lease of lanes and shards", leaseChoice}, {"lease of engines", leaseNeeds}, {"off", off},
 		{"renew", renew}, {"give back", giveBack}, {"fences", fences}, {"lease that ran out", ranOut},
 		{"finish", finish}, {"finish twice at once", finishAtOnce}, {"bodies", bodies}, {"body that breaks off", brokenBody},
 		{"fail", fail}, {"retry", retry}, {"reasons", reasons}, {"sweep", sweep}, {"abandoned", abandoned}, {"sweep of logs", sweepLogs}, {"lists", lists}, {"roles", roles}, {"roles at once", rolesAtOnce},

@@ -221,11 +221,6 @@ func unknown(r *rig) {
 			}
 		}
 	}
-	want := wish("w", 10)
-	want.IDs = []string{"", "zz", strings.Repeat("0", 32)}
-	if l := r.lease(want); len(l) != 0 {
-		r.Errorf("leased %v", l)
-	}
 	for _, q := range []download.Query{{Job: 99}, {Job: 99, Task: "zz"}, {Job: 0}} {
 		if len(r.tasks(q)) != 0 || len(r.logs(q)) != 0 || len(r.data(q)) != 0 {
 			r.Errorf("query %+v finds something", q)

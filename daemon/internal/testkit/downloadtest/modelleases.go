@@ -19,23 +19,11 @@ func (w *world) lease() {
 	var can []*modelTask
 	for _, m := range w.jobs {
 		for _, t := range m.tasks {
-			if m.On && t.State == download.Ready && t.Until.After(w.now()) && slices.Contains(want.Shards, t.Shard) {
-				if w.random.IntN(3) == 0 {
-					want.IDs = append(want.IDs, t.ID)
-				}
+			if m.On && slices.Contains(want.Lanes, m.Setting.Lane) && t.State == download.Ready && t.Until.After(w.now()) && slices.Contains(want.Shards, t.Shard) {
 				can = append(can, t)
 			}
 		}
 	}
-	if w.random.IntN(3) != 0 {
-		want.IDs = nil
-	}
-	can = slices.DeleteFunc(can, func(t *modelTask) bool {
-		if want.IDs != nil {
-			return !slices.Contains(want.IDs, t.ID)
-		}
-		return !slices.Contains(want.Lanes, w.jobOf(t.Job).Setting.Lane)
-	})
 	got := w.r.lease(want)
 	idOf := func(l download.Lease) string { return l.Task.ID }
 	for i, t := range first(w, "lease", can, want.Max, func(t *modelTask) int64 { return t.rank }, got, idOf) {

@@ -16,18 +16,13 @@ func leaseAtOnce(r *rig) {
 	n := r.n(800)
 	j := r.addJob(job("news"))
 	r.addTasks(j.ID, 0, n)
-	tasks := r.handOut(j.ID, n)
+	r.handOut(j.ID, n)
 	var mu sync.Mutex
 	seen := map[string]string{}
 	together(16, func(i int) {
 		owner := fmt.Sprint(i)
 		want := wish(owner, 7)
-		for k := 0; ; k++ {
-			if want.IDs = nil; i%4 == 0 { // some ask by id
-				for _, task := range tasks[k*20%n : k*20%n+20] {
-					want.IDs = append(want.IDs, task.ID)
-				}
-			}
+		for {
 			leases, err := r.Lease(ctx, want)
 			if err != nil {
 				r.Error(err)
