@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -52,9 +51,8 @@ func chunkID(file string, n int32) string { return fmt.Sprintf("%s/%d", file, n)
 // taken is a body whose start has been read.
 type taken struct {
 	start []byte
-	rest  io.Reader // nil: start is all
+	all   io.Reader // start, and what follows it; nil: nothing does
 	sum   hash.Hash // of what was read
-	size  int64     // of what was read
 }
 
 // readBody reads a body, up to limit bytes and one more.
@@ -63,43 +61,28 @@ func readBody(ctx context.Context, r io.Reader, limit int) (taken, error) {
 	if r == nil {
 		return t, nil
 	}
-	r = download.UntilDone(ctx, r)
-	start, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
+	r = io.TeeReader(download.UntilDone(ctx, r), t.sum)
+	var err error
+	if t.start, err = io.ReadAll(io.LimitReader(r, int64(limit)+1)); err != nil {
 		return taken{}, err
 	}
-	t.start = start
-	t.count(start)
-	if len(start) > limit {
-		t.rest = r
+	if len(t.start) > limit {
+		t.all = io.MultiReader(bytes.NewReader(t.start), r)
 	}
 	return t, nil
 }
 
-func takenBytes(b []byte) *taken {
-	return &taken{rest: bytes.NewReader(b), sum: sha256.New()}
-}
-
-func (t *taken) count(b []byte) {
-	t.sum.Write(b)
-	t.size += int64(len(b))
-}
-
-func (t *taken) digest() string { return hex.EncodeToString(t.sum.Sum(nil)) }
-
-// upload stores a body, or records, in GridFS: the chunks one after the other, then the file.
-func (s *Store) upload(ctx context.Context, file string, task download.Task, now moment, t *taken) error {
-	all := io.MultiReader(bytes.NewReader(t.start), &counting{t})
+// upload stores a body, or records, in GridFS: the chunks one after the other, then the file. It returns the length.
+func (s *Store) upload(ctx context.Context, file string, task download.Task, now moment, from io.Reader) (length int64, _ error) {
 	buf := make([]byte, chunkBytes)
-	var length int64
 	for n := int32(0); ; n++ {
-		got, err := io.ReadFull(all, buf)
+		got, err := io.ReadFull(from, buf)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
+			return 0, err
 		}
 		if got > 0 {
 			if err := s.insert(ctx, s.chunk, chunkDoc{ID: chunkID(file, n), File: file, N: n, Data: buf[:got]}); err != nil {
-				return err
+				return 0, err
 			}
 			length += int64(got)
 		}
@@ -107,18 +90,9 @@ func (s *Store) upload(ctx context.Context, file string, task download.Task, now
 			break
 		}
 	}
-	return s.insert(ctx, s.files, fileDoc{
+	return length, s.insert(ctx, s.files, fileDoc{
 		ID: file, Length: length, Chunk: chunkBytes, Uploaded: now.least, Name: task.ID, Metadata: fileMeta{task.Job, task.ID},
 	})
-}
-
-// counting reads the rest of a body.
-type counting struct{ *taken }
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.rest.Read(p)
-	c.count(p[:n])
-	return n, err
 }
 
 // removeFiles removes files, their chunks first.

@@ -1,7 +1,9 @@
 package mongodb
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -56,7 +58,7 @@ func (s *Store) Finish(ctx context.Context, l download.Lease, r download.Result,
 	if err != nil {
 		return err
 	}
-	if body.rest != nil { // check before sending it in vain
+	if body.all != nil { // check before sending it in vain
 		if err := s.mayHold(ctx, l); err != nil {
 			return err
 		}
@@ -198,22 +200,25 @@ func (s *Store) addData(ctx context.Context, mark bson.ObjectID, now moment, l d
 		d.Header = append(d.Header, h)
 	}
 	slices.SortFunc(d.Header, func(a, b headerDoc) int { return strings.Compare(a.Name, b.Name) })
+	var err error
 	if len(r.Records) > s.opt.Inline {
 		d.RecordsFile = recordsFile(mark)
-		if err := s.upload(ctx, d.RecordsFile, l.Task, now, takenBytes(r.Records)); err != nil {
-			return err
-		}
+		_, err = s.upload(ctx, d.RecordsFile, l.Task, now, bytes.NewReader(r.Records))
 	} else {
 		d.Records = r.Records
 	}
-	if body.rest == nil {
-		d.Body = body.start
+	if err != nil {
+		return err
+	}
+	if body.all == nil {
+		d.Body, d.Size = body.start, int64(len(body.start))
 	} else {
 		d.BodyFile = bodyFile(mark)
-		if err := s.upload(ctx, d.BodyFile, l.Task, now, &body); err != nil {
-			return err
-		}
+		d.Size, err = s.upload(ctx, d.BodyFile, l.Task, now, body.all)
 	}
-	d.Size, d.SHA256 = body.size, body.digest()
+	if err != nil {
+		return err
+	}
+	d.SHA256 = hex.EncodeToString(body.sum.Sum(nil))
 	return s.insert(ctx, s.data, d)
 }
