@@ -11,47 +11,21 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 	"github.com/cr-clawer/urifilter/daemon/uridownloader/internal/job"
 )
 
 // activity is a master's answer about current activity, with what a comparison with the previous answer adds.
 type activity struct {
-	Time       time.Time       `json:"time"`
-	Dispatcher string          `json:"dispatcher,omitempty"`
-	Jobs       []activeJob     `json:"jobs"`
-	Workers    []activeWorker  `json:"workers"`
-	Since      time.Time       `json:"since"` // Errors are counted from then on
-	Errors     []attemptErrors `json:"errors"`
-	ErrorsCut  bool            `json:"errors_cut,omitempty"` // there were more attempts than were counted
+	master.Activity
+	Jobs []activeJob `json:"jobs"`
 }
 
 type activeJob struct {
-	Name     string         `json:"name"`
-	Status   string         `json:"status"`
-	Priority int            `json:"priority"`
-	Tasks    map[string]int `json:"tasks"`
-	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
-	Hosts    []activeHost   `json:"hosts,omitempty"`   // that have the most tasks handed out
+	master.ActiveJob
 	// Rate is how many tasks per second have ended since the last poll; null at first.
 	Rate *float64 `json:"ended_per_second"`
-}
-
-type activeHost struct {
-	Host      string `json:"host"`
-	HandedOut int    `json:"handed_out"`
-	Failed    int    `json:"failed"`
-}
-
-type activeWorker struct {
-	Name   string `json:"name"`
-	Shards int    `json:"shards"`
-}
-
-type attemptErrors struct {
-	Job      string `json:"job"`
-	Reason   string `json:"reason"`
-	Attempts int    `json:"attempts"`
 }
 
 func (j activeJob) ended() int { return j.in(download.Done) + j.in(download.Failed) }
@@ -87,14 +61,14 @@ func (a *activity) follow(before activity) {
 	a.Since = before.Since
 	a.ErrorsCut = a.ErrorsCut || before.ErrorsCut
 	for _, e := range before.Errors {
-		same := slices.IndexFunc(a.Errors, func(o attemptErrors) bool { return o.Job == e.Job && o.Reason == e.Reason })
+		same := slices.IndexFunc(a.Errors, func(o master.AttemptErrors) bool { return o.Job == e.Job && o.Reason == e.Reason })
 		if same < 0 {
 			a.Errors = append(a.Errors, e)
 		} else {
 			a.Errors[same].Attempts += e.Attempts
 		}
 	}
-	slices.SortStableFunc(a.Errors, func(x, y attemptErrors) int {
+	slices.SortStableFunc(a.Errors, func(x, y master.AttemptErrors) int {
 		return cmp.Or(cmp.Compare(y.Attempts, x.Attempts), strings.Compare(x.Job, y.Job), strings.Compare(x.Reason, y.Reason))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cr-clawer/urifilter/daemon/internal/download/master"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
 
@@ -27,7 +28,7 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(a.Jobs) != 1 || a.Jobs[0].Tasks["done"] != 18 || a.Jobs[0].Tasks["failed"] != 2 || a.Jobs[0].Rate != nil ||
-		len(a.Workers) != 1 || a.Workers[0].Shards != 256 || a.Dispatcher == "" || len(a.Errors) != 1 || a.Errors[0] != (attemptErrors{"news", "status", 2}) {
+		len(a.Workers) != 1 || a.Workers[0].Shards != 256 || a.Dispatcher == "" || len(a.Errors) != 1 || a.Errors[0] != (master.AttemptErrors{Job: "news", Reason: "status", Attempts: 2}) {
 		t.Errorf("%+v", a)
 	}
 	out := p.must("", "top", "--once", "--interval", "10ms")
@@ -69,9 +70,12 @@ func TestTopGoesOn(t *testing.T) {
 				t.Errorf("poll %d: errors since %s, want %s", polls, since, want)
 			}
 			ended := int(time.Since(began).Seconds()) * 10
-			return activity{Time: time.Now(), Since: since, Workers: []activeWorker{{"w1", 256}},
-				Jobs:   []activeJob{{Name: "news", Status: "on", Tasks: map[string]int{"waiting": 1000 - ended, "done": ended}, Hosts: []activeHost{{"slow.example", 34, 2}, {"a.example", 3, 0}}}},
-				Errors: []attemptErrors{{"news", "dns", polls}, {"news", "timeout", 2}}}, nil
+			hosts := []master.ActiveHost{{Host: "slow.example", HandedOut: 34, Failed: 2}, {Host: "a.example", HandedOut: 3}}
+			return activity{
+				Activity: master.Activity{Time: time.Now(), Since: since, Workers: []master.ActiveWorker{{Name: "w1", Shards: 256}},
+					Errors: []master.AttemptErrors{{Job: "news", Reason: "dns", Attempts: polls}, {Job: "news", Reason: "timeout", Attempts: 2}}},
+				Jobs: []activeJob{{ActiveJob: master.ActiveJob{Name: "news", Status: "on", Tasks: map[string]int{"waiting": 1000 - ended, "done": ended}, Hosts: hosts}}},
+			}, nil
 		}
 		if err := command.Watch(ctx, &out, w, following(poll), activity.write); err != nil || polls != 5 {
 			t.Errorf("%v after %d polls", err, polls)

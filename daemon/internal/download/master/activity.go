@@ -25,41 +25,45 @@ const (
 	maxHosts = 5
 )
 
-// activityJSON is a snapshot of the current activity, at one time by the store's clock.
-type activityJSON struct {
-	Time       time.Time         `json:"time"`
-	Dispatcher string            `json:"dispatcher,omitempty"` // that hands tasks out; "" if there is none
-	Jobs       []jobActivityJSON `json:"jobs"`                 // by name
-	Workers    []workerJSON      `json:"workers"`              // that are alive, by name
+// Activity is a snapshot of the current activity, at one time by the store's clock, as callers see it.
+type Activity struct {
+	Time       time.Time      `json:"time"`
+	Dispatcher string         `json:"dispatcher,omitempty"` // that hands tasks out; "" if there is none
+	Jobs       []ActiveJob    `json:"jobs"`                 // by name
+	Workers    []ActiveWorker `json:"workers"`              // that are alive, by name
 	// Errors are from attempts that ended at Since or later but before Time, the most frequent first.
-	Since  time.Time   `json:"since"`
-	Errors []errorJSON `json:"errors"`
+	Since  time.Time       `json:"since"`
+	Errors []AttemptErrors `json:"errors"`
 	// ErrorsCut says that there were more attempts than one call reads; the later ones are not counted.
 	ErrorsCut bool `json:"errors_cut,omitempty"`
 }
 
-type jobActivityJSON struct {
+// ActiveJob is a job, and what holds it up.
+type ActiveJob struct {
 	Name     string         `json:"name"`
 	Status   string         `json:"status"`
 	Priority int            `json:"priority"`
 	Tasks    map[string]int `json:"tasks"`             // by state
 	Blocked  []string       `json:"blocked,omitempty"` // why tasks wait although there are workers
 	// Hosts are those that hold the job up: with the most tasks handed out and not yet settled, the first ones first.
-	Hosts []hostJSON `json:"hosts,omitempty"`
+	Hosts []ActiveHost `json:"hosts,omitempty"`
 }
 
-type hostJSON struct {
+// ActiveHost is a host of a job.
+type ActiveHost struct {
 	Host      string `json:"host"`
 	HandedOut int    `json:"handed_out"` // tasks that are ready or running
 	Failed    int    `json:"failed"`     // attempts since the time from which errors are counted
 }
 
-type workerJSON struct {
+// ActiveWorker is a worker that is alive.
+type ActiveWorker struct {
 	Name   string `json:"name"`
 	Shards int    `json:"shards"` // of hosts, held by this worker
 }
 
-type errorJSON struct {
+// AttemptErrors counts attempts of a job that failed for one reason.
+type AttemptErrors struct {
 	Job      string `json:"job"`
 	Reason   string `json:"reason"` // its first word, such as timeout
 	Attempts int    `json:"attempts"`
@@ -82,13 +86,13 @@ func (m *Master) activity(w http.ResponseWriter, r *http.Request) error {
 }
 
 // activityNow looks at the activity, with the failed attempts since a time; zero: of the last activitySince.
-func (m *Master) activityNow(ctx context.Context, since time.Time) (activityJSON, error) {
+func (m *Master) activityNow(ctx context.Context, since time.Time) (Activity, error) {
 	now, err := m.Store.Now(ctx)
 	if err != nil {
-		return activityJSON{}, err
+		return Activity{}, err
 	}
 	now = now.UTC()
-	a := activityJSON{Time: now, Jobs: []jobActivityJSON{}, Workers: []workerJSON{}, Since: since, Errors: []errorJSON{}}
+	a := Activity{Time: now, Jobs: []ActiveJob{}, Workers: []ActiveWorker{}, Since: since, Errors: []AttemptErrors{}}
 	if since.IsZero() {
 		a.Since = now.Add(-activitySince)
 	}
@@ -98,7 +102,7 @@ func (m *Master) activityNow(ctx context.Context, since time.Time) (activityJSON
 var errEnoughLogs = errors.New("as many as one call reads")
 
 // activeJobs counts tasks and failed attempts.
-func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
+func (m *Master) activeJobs(ctx context.Context, a *Activity) error {
 	jobs, err := m.Store.ListJobs(ctx)
 	if err != nil {
 		return err
@@ -142,12 +146,12 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 		if err != nil {
 			return err
 		}
-		a.Jobs = append(a.Jobs, jobActivityJSON{all.Name, all.Status, all.Priority, all.Tasks, blocked(can, j, counts), hosts})
+		a.Jobs = append(a.Jobs, ActiveJob{all.Name, all.Status, all.Priority, all.Tasks, blocked(can, j, counts), hosts})
 		for reason, n := range reasons {
-			a.Errors = append(a.Errors, errorJSON{j.Name, reason, n})
+			a.Errors = append(a.Errors, AttemptErrors{j.Name, reason, n})
 		}
 	}
-	slices.SortFunc(a.Errors, func(x, y errorJSON) int {
+	slices.SortFunc(a.Errors, func(x, y AttemptErrors) int {
 		return cmp.Or(cmp.Compare(y.Attempts, x.Attempts), strings.Compare(x.Job, y.Job), strings.Compare(x.Reason, y.Reason))
 	})
 	return nil
@@ -155,7 +159,7 @@ func (m *Master) activeJobs(ctx context.Context, a *activityJSON) error {
 
 // holdingUp returns the hosts that have the most tasks of a job handed out. It reads as many tasks as are left, and
 // takes them off.
-func (m *Master) holdingUp(ctx context.Context, j download.Job, failed map[string]int, left *int) ([]hostJSON, error) {
+func (m *Master) holdingUp(ctx context.Context, j download.Job, failed map[string]int, left *int) ([]ActiveHost, error) {
 	out := map[string]int{}
 	for _, state := range []download.State{download.Running, download.Ready} {
 		if *left == 0 {
@@ -172,18 +176,18 @@ func (m *Master) holdingUp(ctx context.Context, j download.Job, failed map[strin
 			return nil, err
 		}
 	}
-	var hosts []hostJSON
+	var hosts []ActiveHost
 	for host, n := range out {
-		hosts = append(hosts, hostJSON{host, n, failed[host]})
+		hosts = append(hosts, ActiveHost{host, n, failed[host]})
 	}
-	slices.SortFunc(hosts, func(x, y hostJSON) int {
+	slices.SortFunc(hosts, func(x, y ActiveHost) int {
 		return cmp.Or(cmp.Compare(y.HandedOut, x.HandedOut), cmp.Compare(y.Failed, x.Failed), strings.Compare(x.Host, y.Host))
 	})
 	return hosts[:min(len(hosts), maxHosts)], nil
 }
 
 // activeRoles names the owners of roles that are alive.
-func (m *Master) activeRoles(ctx context.Context, a *activityJSON) error {
+func (m *Master) activeRoles(ctx context.Context, a *Activity) error {
 	dispatchers, err := m.Store.Holders(ctx, download.DispatcherRole)
 	if err != nil {
 		return err
@@ -203,8 +207,8 @@ func (m *Master) activeRoles(ctx context.Context, a *activityJSON) error {
 	}
 	for name := range workers {
 		name = strings.TrimPrefix(name, download.WorkerPrefix)
-		a.Workers = append(a.Workers, workerJSON{name, held[name]})
+		a.Workers = append(a.Workers, ActiveWorker{name, held[name]})
 	}
-	slices.SortFunc(a.Workers, func(x, y workerJSON) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(a.Workers, func(x, y ActiveWorker) int { return strings.Compare(x.Name, y.Name) })
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 func TestActivity(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	r := newRigAt(t, func() time.Time { return now })
-	ask := func(query string) (a activityJSON) {
+	ask := func(query string) (a Activity) {
 		t.Helper()
 		status, text := r.do(http.MethodGet, "/api/v1/activity"+query, "")
 		if err := json.Unmarshal([]byte(text), &a); status != http.StatusOK || err != nil {
@@ -59,13 +59,13 @@ func TestActivity(t *testing.T) {
 	now = now.Add(time.Second)
 	fail(1, "timeout: http://a/2")
 	first := ask("")
-	if want := []errorJSON{{"b", "timeout", 1}}; !slices.Equal(first.Errors, want) || first.ErrorsCut {
+	if want := []AttemptErrors{{"b", "timeout", 1}}; !slices.Equal(first.Errors, want) || first.ErrorsCut {
 		t.Errorf("errors %+v, want %+v", first.Errors, want)
 	}
-	if want := []hostJSON{{"a", 2, 1}}; !slices.Equal(first.Jobs[1].Hosts, want) || first.Jobs[0].Hosts != nil {
+	if want := []ActiveHost{{"a", 2, 1}}; !slices.Equal(first.Jobs[1].Hosts, want) || first.Jobs[0].Hosts != nil {
 		t.Errorf("hosts %+v and %+v, want %+v and none", first.Jobs[1].Hosts, first.Jobs[0].Hosts, want)
 	}
-	if first.Dispatcher != "d" || !slices.Equal(first.Workers, []workerJSON{{"w1", 2}}) {
+	if first.Dispatcher != "d" || !slices.Equal(first.Workers, []ActiveWorker{{"w1", 2}}) {
 		t.Errorf("roles: %+v", first)
 	}
 	if len(first.Jobs) != 2 || first.Jobs[0].Name != "a" || first.Jobs[1].Tasks["failed"] != 2 || first.Jobs[1].Tasks["running"] != 2 || first.Jobs[1].Status != "on" {
@@ -77,7 +77,7 @@ func TestActivity(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	second := ask("?since=" + first.Time.Format(time.RFC3339Nano))
-	if want := []errorJSON{{"b", "dns", 1}, {"b", "timeout", 1}}; !slices.Equal(second.Errors, want) || !second.Since.Equal(first.Time) {
+	if want := []AttemptErrors{{"b", "dns", 1}, {"b", "timeout", 1}}; !slices.Equal(second.Errors, want) || !second.Since.Equal(first.Time) {
 		t.Errorf("errors %+v, want %+v", second.Errors, want)
 	}
 	r.want(http.StatusBadRequest, "2026-11-23T12:00:00Z", http.MethodGet, "/api/v1/activity?since=today", "")

@@ -80,7 +80,7 @@ func (m *Master) page(w http.ResponseWriter, r *http.Request) error {
 
 // jobsLook is how all jobs are at one time.
 type jobsLook struct {
-	activityJSON
+	Activity
 	Ready    string // why the process is not; "": it is
 	Rows     []jobRow
 	Total    jobTasks
@@ -91,7 +91,7 @@ type jobsLook struct {
 
 // jobRow is one job.
 type jobRow struct {
-	jobActivityJSON
+	ActiveJob
 	jobTasks
 }
 
@@ -143,7 +143,7 @@ func (m *Master) lookAtJobs(ctx context.Context) *jobsLook {
 		err = m.Ready(ctx)
 	}
 	if err == nil {
-		l.activityJSON, err = m.activityNow(ctx, time.Time{})
+		l.Activity, err = m.activityNow(ctx, time.Time{})
 	}
 	if err == nil {
 		l.Refusals, err = m.Store.Refusals(ctx, refusalsShown)
@@ -191,7 +191,7 @@ func (m *Master) jobsPage(v *page.View) (any, error) {
 		return func(a, b jobRow) int { return cmp.Compare(of(b), of(a)) }
 	}
 	matches := func(j jobRow, q string) bool {
-		return strings.Contains(strings.ToLower(j.Name), q) || j.Status == q || slices.ContainsFunc(j.Hosts, func(h hostJSON) bool { return strings.Contains(h.Host, q) })
+		return strings.Contains(strings.ToLower(j.Name), q) || j.Status == q || slices.ContainsFunc(j.Hosts, func(h ActiveHost) bool { return strings.Contains(h.Host, q) })
 	}
 	return struct {
 		*jobsLook
@@ -218,7 +218,7 @@ func (m *Master) jobPage(v *page.View) (any, error) {
 		Job     jobJSON
 		Tasks   jobTasks
 		Row     jobRow
-		Reasons []errorJSON
+		Reasons []AttemptErrors
 		Latest  []logJSON
 		Notes   page.Notes
 	}{Job: jobOf(j, counts)}
