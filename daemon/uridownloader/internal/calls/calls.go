@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -22,23 +21,22 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/problemdetail"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
 const defaultServer = "http://127.0.0.1:8001"
 
 // Flags are the flags of commands that call a master.
 type Flags struct {
-	server, token, tokenFile string
-	timeout                  time.Duration
+	server  string
+	token   command.Credential
+	timeout time.Duration
 }
 
 // Register adds the flags to a command.
 func (f *Flags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.server, "server", "s", defaultServer, "`URL` of the master; without a scheme it is http (env URIDOWNLOADER_URL)")
-	flags.StringVar(&f.token, "token", "", "access `token`; in the environment other users cannot see it (env URIDOWNLOADER_TOKEN)")
-	flags.StringVar(&f.tokenFile, "token-file", "", "`file` that holds the access token alone (env URIDOWNLOADER_TOKEN_FILE)")
+	f.token.Register(cmd, "URIDOWNLOADER")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "give up a call when the master has been silent for this time; lists may last longer")
 }
 
@@ -51,11 +49,11 @@ type Master struct {
 
 // Dial reads the flags, and calls nobody. Invalid flags are a [command.UsageError].
 func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
-	given := cmd.Flags().Changed
-	if given("token") && given("token-file") {
-		return nil, command.UsageError{Err: errors.New("--token and --token-file: want one of them")}
+	token, err := f.token.Read(cmd)
+	if err != nil {
+		return nil, err
 	}
-	m := &Master{base: orEnv(given("server"), f.server, "URIDOWNLOADER_URL"), token: f.token, timeout: f.timeout, client: http.DefaultClient}
+	m := &Master{base: command.FlagOrEnv(cmd, "server", f.server, "URIDOWNLOADER_URL"), token: token, timeout: f.timeout, client: http.DefaultClient}
 	if m.timeout <= 0 {
 		return nil, command.UsageError{Err: fmt.Errorf("--timeout %s: want more than 0", m.timeout)}
 	}
@@ -71,25 +69,7 @@ func (f *Flags) Dial(cmd *cobra.Command) (*Master, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, command.UsageError{Err: fmt.Errorf("--server %q: want a URL such as %s", m.shown, defaultServer)}
 	}
-	if given("token") {
-		return m, nil
-	}
-	if !given("token-file") {
-		m.token = os.Getenv("URIDOWNLOADER_TOKEN")
-	}
-	file := orEnv(given("token-file"), f.tokenFile, "URIDOWNLOADER_TOKEN_FILE")
-	if m.token != "" || file == "" {
-		return m, nil
-	}
-	m.token, err = secret.Read(file)
-	return m, err
-}
-
-func orEnv(given bool, value, variable string) string {
-	if env := os.Getenv(variable); env != "" && !given {
-		return env
-	}
-	return value
+	return m, nil
 }
 
 // Error is a master's answer that describes a problem.

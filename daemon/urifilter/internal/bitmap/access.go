@@ -17,8 +17,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 )
 
 // storeAccess is the process that has the store open and can copy its bit-maps: a daemon, or this process.
@@ -53,7 +53,7 @@ func accessStore(cmd *cobra.Command, flags *commonFlags, cfg configs.Config, wan
 	if err != nil {
 		return nil, err
 	}
-	if server := connection.FlagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
+	if server := command.FlagOrEnv(cmd, "server", flags.server, "URIFILTER_URL"); server != "" {
 		return newRemote(cmd, flags, server, token, "as --server or URIFILTER_URL says")
 	}
 	if cfg.Store == "redis" && answers(cmd.Context(), cfg.URL()) {

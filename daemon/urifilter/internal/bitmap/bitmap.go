@@ -13,14 +13,13 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
-	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/connection"
 	"github.com/cr-clawer/urifilter/daemon/urifilter/internal/settings"
 )
 
 // commonFlags are the flags that the bitmap commands share.
 type commonFlags struct {
 	config, dataDir, server string
-	token                   connection.Credential
+	token                   command.Credential
 	asJSON, quiet, yield    bool
 	wait                    time.Duration // for other processes
 }
@@ -56,7 +55,7 @@ func (b *commonFlags) register(cmd *cobra.Command, store bool) {
 	if store {
 		f.StringVar(&b.dataDir, "data-dir", configs.Default().DataDir, "the embedded store's `folder`")
 		f.StringVarP(&b.server, "server", "s", "", "ask the daemon at this `URL` (env URIFILTER_URL)")
-		b.token.Register(cmd)
+		b.token.Register(cmd, "URIFILTER")
 		f.DurationVar(&b.wait, "wait", leaseWait, "how long to wait for a daemon that still starts, or a command that has the store open, and for another writeback of the same filter")
 	}
 }

@@ -32,7 +32,7 @@ const (
 // Flags are the flags of commands that call a daemon.
 type Flags struct {
 	server  string
-	token   Credential
+	token   command.Credential
 	Timeout time.Duration // of one call
 
 	Patience time.Duration // of commands that wait for a daemon
@@ -42,7 +42,7 @@ type Flags struct {
 func (c *Flags) Register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&c.server, "server", "s", defaultServer, "`URL` of the daemon; without a scheme it is http (env URIFILTER_URL)")
-	c.token.Register(cmd)
+	c.token.Register(cmd, "URIFILTER")
 	f.DurationVar(&c.Timeout, "timeout", time.Minute, "give up a call to the daemon after this time")
 }
 
@@ -54,7 +54,7 @@ func (c *Flags) RegisterPatience(cmd *cobra.Command) {
 // Dial makes the client that the flags describe. It makes no call; a fault of the flags is a
 // [command.UsageError]. The caller closes the client.
 func (c *Flags) Dial(cmd *cobra.Command) (*client.Client, error) {
-	server := FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
+	server := command.FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
 	token, err := c.token.Read(cmd)
 	if err != nil {
 		return nil, err
@@ -85,14 +85,6 @@ func (c *Flags) Calling(cmd *cobra.Command, do func(cmd *cobra.Command, daemon *
 		return do(cmd, daemon, args)
 	}
 	return cmd
-}
-
-// FlagOrEnv returns the value of the flag if it was given, else that of the variable, else the default.
-func FlagOrEnv(cmd *cobra.Command, flag, value, variable string) string {
-	if env := os.Getenv(variable); env != "" && !cmd.Flags().Changed(flag) {
-		return env
-	}
-	return value
 }
 
 // CompleteFilter offers the names of the daemon's filters, if it answers at once.
@@ -131,7 +123,7 @@ func (c *Flags) Target(cmd *cobra.Command) (Target, error) {
 		return Target{}, err
 	}
 	daemon.Close()
-	text := strings.TrimSpace(FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")) // as the client does
+	text := strings.TrimSpace(command.FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")) // as the client does
 	if strings.Contains(text, ",") {
 		return Target{}, command.UsageError{Err: errors.New("--server: want one daemon, not several")}
 	}
@@ -166,55 +158,6 @@ func (t Target) Connect(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// Credential holds the flags that give a command the token for a daemon.
-type Credential struct {
-	token, file string
-}
-
-// Register adds the flags to a command.
-func (c *Credential) Register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&c.token, "token", "", "access `token`; in the environment other users cannot see it (env URIFILTER_TOKEN)")
-	f.StringVar(&c.file, "token-file", "", "`file` that holds the access token alone (env URIFILTER_TOKEN_FILE)")
-}
-
-// Read returns the token, "" if none is given. Flags override the environment.
-func (c *Credential) Read(cmd *cobra.Command) (string, error) {
-	given := cmd.Flags().Changed
-	if given("token") && given("token-file") {
-		return "", command.UsageError{Err: errors.New("--token and --token-file: want one of them")}
-	}
-	file := c.file
-	switch env := os.Getenv("URIFILTER_TOKEN"); {
-	case given("token"):
-		return c.token, nil
-	case given("token-file"):
-	case env != "":
-		return env, nil
-	default:
-		file = os.Getenv("URIFILTER_TOKEN_FILE")
-	}
-	if file == "" {
-		return "", nil
-	}
-	return readToken(file)
-}
-
-// largestToken bounds the length of a token: no daemon reads a longer header.
-const largestToken = 4096
-
-func readToken(file string) (string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || len(token) > largestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("token file %s: want one token and nothing else", file)
-	}
-	return token, nil
-}
-
 // RegisterFilter adds --filter to a command, and its old name --type. usage says what filters it may name.
 func (c *Flags) RegisterFilter(cmd *cobra.Command, name *string, usual, usage string) {
 	f := cmd.Flags()
@@ -234,9 +177,9 @@ func (c *Flags) RegisterFilter(cmd *cobra.Command, name *string, usual, usage st
 // is URIFILTER_TYPE, else the usual one.
 func Filter(cmd *cobra.Command, name string) string {
 	if os.Getenv("URIFILTER_FILTER") != "" {
-		return FlagOrEnv(cmd, "filter", name, "URIFILTER_FILTER")
+		return command.FlagOrEnv(cmd, "filter", name, "URIFILTER_FILTER")
 	}
-	return FlagOrEnv(cmd, "filter", name, "URIFILTER_TYPE")
+	return command.FlagOrEnv(cmd, "filter", name, "URIFILTER_TYPE")
 }
 
 // RESP is the flag of commands that call a daemon's port for Redis clients.
@@ -249,7 +192,7 @@ func (r *RESP) Register(cmd *cobra.Command) {
 
 // Options returns how the port is called, with the token of other flags. It makes no call.
 func (r *RESP) Options(cmd *cobra.Command, token string) (*redis.Options, error) {
-	o, err := redis.ParseURL(FlagOrEnv(cmd, "resp", r.url, "URIFILTER_RESP"))
+	o, err := redis.ParseURL(command.FlagOrEnv(cmd, "resp", r.url, "URIFILTER_RESP"))
 	if err != nil {
 		if fault, ok := errors.AsType[*url.Error](err); ok { // which would show the password
 			err = fault.Err
