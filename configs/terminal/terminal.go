@@ -3,18 +3,12 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"golang.org/x/term"
-)
-
-const (
-	// ProgressAfter is how long a task must run before its progress is shown.
-	ProgressAfter = 500 * time.Millisecond
-	// ProgressEvery is the time between two updates of a progress line.
-	ProgressEvery = 100 * time.Millisecond
 )
 
 const (
@@ -62,6 +56,42 @@ func file(stream any) *os.File {
 func Redraw(w io.Writer, line string) error {
 	_, err := io.WriteString(Stream(w), clearLine+Text(line))
 	return err
+}
+
+const (
+	progressAfter = 500 * time.Millisecond // a task must run before its progress is shown
+	progressEvery = 100 * time.Millisecond // between two updates of the line
+)
+
+// Progress is a line on a terminal that shows how far a task is, if that takes some time. A nil one shows nothing.
+type Progress struct {
+	w            io.Writer
+	began, drawn time.Time
+}
+
+// NewProgress begins to measure the time; nil unless on, and unless w is a terminal.
+func NewProgress(w io.Writer, on bool) *Progress {
+	if !on || !Is(w) {
+		return nil
+	}
+	return &Progress{w: w, began: time.Now()}
+}
+
+// Show replaces the line, if that is due.
+func (p *Progress) Show(format string, args ...any) {
+	if p == nil || time.Since(p.began) < progressAfter || time.Since(p.drawn) < progressEvery {
+		return
+	}
+	p.drawn = time.Now()
+	_ = Redraw(p.w, fmt.Sprintf(format, args...))
+}
+
+// Clear erases the line, so that other output does not mix with it.
+func (p *Progress) Clear() {
+	if p != nil && !p.drawn.IsZero() {
+		_ = Redraw(p.w, "")
+		p.drawn = time.Time{}
+	}
 }
 
 // Clear erases the screen.

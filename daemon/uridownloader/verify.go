@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +40,7 @@ damage is a line, and so is the summary, which is the last.`,
   uridownloader verify --crawl crawl-example.com`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := &verification{cmd: cmd, asJSON: asJSON}
+			v := &verification{cmd: cmd, asJSON: asJSON, line: terminal.NewProgress(cmd.ErrOrStderr(), !asJSON)}
 			if crawled != "" {
 				return v.crawl(crawled)
 			}
@@ -71,8 +70,7 @@ type verification struct {
 	cmd    *cobra.Command
 	asJSON bool
 	counts verify.Counts
-	began  time.Time
-	drawn  time.Time
+	line   *terminal.Progress
 }
 
 func (v *verification) store(cfg settings.Config) error {
@@ -131,25 +129,11 @@ func (v *verification) crawl(dir string) error {
 
 // progress shows how far it is, on a terminal.
 func (v *verification) progress(c verify.Counts) {
-	now := time.Now()
-	if v.began.IsZero() {
-		v.began = now
-	}
-	if errOut := v.cmd.ErrOrStderr(); !v.asJSON && terminal.Is(errOut) && now.Sub(v.began) > terminal.ProgressAfter && now.Sub(v.drawn) > terminal.ProgressEvery {
-		v.drawn = now
-		_ = terminal.Redraw(errOut, fmt.Sprintf("%s bodies, %s, %s damaged", human.Count(c.Bodies), human.Bytes(c.Bytes), human.Count(c.Damaged)))
-	}
-}
-
-func (v *verification) clear() {
-	if !v.drawn.IsZero() {
-		_ = terminal.Redraw(v.cmd.ErrOrStderr(), "")
-		v.drawn = time.Time{}
-	}
+	v.line.Show("%s bodies, %s, %s damaged", human.Count(c.Bodies), human.Bytes(c.Bytes), human.Count(c.Damaged))
 }
 
 func (v *verification) found(d verify.Damage) {
-	v.clear()
+	v.line.Clear()
 	d.URI = uri.Redact(d.URI)
 	out := v.cmd.OutOrStdout()
 	switch {
@@ -171,7 +155,7 @@ func (v *verification) found(d verify.Damage) {
 
 // end says what was found; err is why it could not go on.
 func (v *verification) end(what string, err error) error {
-	v.clear()
+	v.line.Clear()
 	out := v.cmd.OutOrStdout()
 	switch {
 	case err != nil && errors.Is(err, context.Canceled):

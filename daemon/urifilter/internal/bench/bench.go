@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 )
@@ -84,33 +82,4 @@ func (f *formats) draw(c plot.Chart) error {
 		}
 	}
 	return nil
-}
-
-// progress is a line on a terminal; elsewhere it shows nothing.
-type progress struct {
-	w     io.Writer // nil: no terminal
-	began time.Time
-	shown bool
-}
-
-func newProgress(cmd *cobra.Command) *progress {
-	p := &progress{began: time.Now()}
-	if terminal.Is(cmd.ErrOrStderr()) {
-		p.w = cmd.ErrOrStderr()
-	}
-	return p
-}
-
-func (p *progress) show(format string, args ...any) {
-	if p.w == nil || time.Since(p.began) < terminal.ProgressAfter {
-		return
-	}
-	p.shown = true
-	_ = terminal.Redraw(p.w, fmt.Sprintf(format, args...))
-}
-
-func (p *progress) clear() {
-	if p.shown {
-		_ = terminal.Redraw(p.w, "")
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/plot"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/rates"
@@ -60,9 +61,9 @@ With --capacity it measures one filter of the daemon's, of fixed size, at 25, 50
 				}
 				return measureFill(cmd, f, capacity.N, errorRate, asked)
 			}
-			p := newProgress(cmd)
-			rows, err := rates.Table(cmd.Context(), items, asked, func(done, of int) { p.show("%d of %d rows", done, of) })
-			p.clear()
+			p := terminal.NewProgress(cmd.ErrOrStderr(), true)
+			rows, err := rates.Table(cmd.Context(), items, asked, func(done, of int) { p.Show("%d of %d rows", done, of) })
+			p.Clear()
 			if err != nil {
 				return err
 			}
@@ -78,11 +79,11 @@ With --capacity it measures one filter of the daemon's, of fixed size, at 25, 50
 }
 
 func measureFill(cmd *cobra.Command, f formats, capacity uint64, errorRate float64, asked int) error {
-	p := newProgress(cmd)
+	p := terminal.NewProgress(cmd.ErrOrStderr(), true)
 	fill, err := rates.Measure(cmd.Context(), capacity, errorRate, asked, func(done, of uint64) {
-		p.show("%s of %s items", human.Count(int64(done)), human.Count(int64(of)))
+		p.Show("%s of %s items", human.Count(int64(done)), human.Count(int64(of)))
 	})
-	p.clear()
+	p.Clear()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/hashes"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
 )
@@ -53,9 +54,9 @@ of n items, n / 4.3 billion more are called seen, whatever the size of the filte
 				}
 				inputs = append(inputs, in)
 			}
-			p := newProgress(cmd)
-			results, err := hashes.Measure(cmd.Context(), hashes.All(), inputs, func(done, of int, name string) { p.show("%d of %d functions: %s", done, of, name) })
-			p.clear()
+			p := terminal.NewProgress(cmd.ErrOrStderr(), true)
+			results, err := hashes.Measure(cmd.Context(), hashes.All(), inputs, func(done, of int, name string) { p.Show("%d of %d functions: %s", done, of, name) })
+			p.Clear()
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cr-clawer/urifilter/client"
+	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab/load"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/human"
@@ -181,10 +182,10 @@ func (f *loadFlags) run(cmd *cobra.Command) (err error) {
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "the items of this run stay in the filter %s\n", o.Filter)
 	}
-	p := newProgress(cmd)
-	o.Show = func(now load.Progress) { p.show("%s", progressLine(now)) }
+	p := terminal.NewProgress(cmd.ErrOrStderr(), true)
+	o.Show = func(now load.Progress) { p.Show("%s", progressLine(now)) }
 	result, err := load.Run(ctx, *o)
-	p.clear()
+	p.Clear()
 	if err != nil {
 		return explainLoad(err, o.Protocol)
 	}

@@ -1,45 +1,40 @@
 package bitmap
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs/terminal"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/repeat"
 )
 
 // copyProgress is the line on a terminal that shows the progress of one copy. A daemon
 // does not report its progress; then the line shows the time taken so far.
 type copyProgress struct {
 	mu       sync.Mutex
-	w        io.Writer
 	name     string
 	text     string
 	start    time.Time
-	finish   chan struct{}
+	cancel   context.CancelFunc
 	finished sync.WaitGroup
 }
 
+// newCopyProgress shows the line until stop; nil: on is false, or w is no terminal.
 func newCopyProgress(w io.Writer, name string, on bool) *copyProgress {
-	if !on {
+	shown := terminal.NewProgress(w, on)
+	if shown == nil {
 		return nil
 	}
-	p := &copyProgress{w: w, name: name, start: time.Now(), finish: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &copyProgress{name: name, start: time.Now(), cancel: cancel}
 	p.finished.Go(func() {
-		tick := time.NewTicker(terminal.ProgressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-p.finish:
-				_ = terminal.Redraw(p.w, "")
-				return
-			case <-tick.C:
-				if time.Since(p.start) > terminal.ProgressAfter {
-					_ = terminal.Redraw(p.w, p.line(time.Since(p.start)))
-				}
-			}
+		for range repeat.Every(ctx, time.Second/10) {
+			shown.Show("%s", p.line(time.Since(p.start)))
 		}
+		shown.Clear()
 	})
 	return p
 }
@@ -62,7 +57,7 @@ func (p *copyProgress) stripe(stripe, of int) {
 
 func (p *copyProgress) stop() {
 	if p != nil {
-		close(p.finish)
+		p.cancel()
 		p.finished.Wait()
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive/backup"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
@@ -122,7 +121,7 @@ func (s *shelf) verify(names []string, all bool) error {
 	results := []checked{}
 	damaged := []error{unusable}
 	for _, v := range versions {
-		show := newCopyProgress(s.err, v.ID, !s.flags.quiet && terminal.Is(s.err))
+		show := newCopyProgress(s.err, v.ID, !s.flags.quiet)
 		err := s.archive.Verify(s.ctx, v, show.stripe)
 		show.stop()
 		c := checked{versionLine: lineOf(v)}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cr-clawer/urifilter/client"
 	"github.com/cr-clawer/urifilter/configs"
-	"github.com/cr-clawer/urifilter/configs/terminal"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
@@ -211,7 +210,7 @@ func (w *work) each(names []string, do func(name string, p archive.Progress) (ou
 	var failed []error
 	var gone error // the archive
 	for _, name := range names {
-		show := newCopyProgress(w.err, name, !w.flags.quiet && terminal.Is(w.err))
+		show := newCopyProgress(w.err, name, !w.flags.quiet)
 		var o outcome
 		err := w.skip[name]
 		if err == nil {

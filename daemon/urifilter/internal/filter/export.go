@@ -88,22 +88,18 @@ func (c *exportCommand) run(cmd *cobra.Command, name string) (err error) {
 		}
 	}
 	start, errOut := time.Now(), cmd.ErrOrStderr()
-	show := terminal.Is(errOut) && !terminal.Is(to.w) && !c.quiet
+	progress := terminal.NewProgress(errOut, !terminal.Is(to.w) && !c.quiet)
 	for ; to.part < client.DigestParts; to.part++ {
 		lines, err := daemon.Digests(cmd.Context(), name, to.part)
 		if err == nil {
 			err = to.add(lines)
 		}
-		if show && time.Since(start) > terminal.ProgressAfter {
-			_ = terminal.Redraw(errOut, fmt.Sprintf("%3d %%, %s digests", to.part*100/client.DigestParts, human.Count(to.count)))
-		}
+		progress.Show("%3d %%, %s digests", to.part*100/client.DigestParts, human.Count(to.count))
 		if err != nil {
 			return c.broken(to, err)
 		}
 	}
-	if show {
-		_ = terminal.Redraw(errOut, "")
-	}
+	progress.Clear()
 	if err := to.end(); err != nil {
 		return c.broken(to, err)
 	}

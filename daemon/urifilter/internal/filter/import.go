@@ -446,7 +446,7 @@ func (c *importCommand) dump(cmd *cobra.Command, from *redis.Client, key string)
 		return err
 	}
 	start, done := time.Now(), int64(0)
-	show := terminal.Is(errOut) && !c.quiet
+	progress := terminal.NewProgress(errOut, !c.quiet)
 	for iterator := int64(0); ; {
 		part, err := from.BFScanDump(ctx, key, iterator).Result()
 		if err != nil {
@@ -458,13 +458,10 @@ func (c *importCommand) dump(cmd *cobra.Command, from *redis.Client, key string)
 		if err := to.BFLoadChunk(ctx, name, iterator, part.Data).Err(); err != nil {
 			return c.loadError(name, o.Addr, err)
 		}
-		if done += int64(len(part.Data)); show {
-			_ = terminal.Redraw(errOut, human.Bytes(done)+" of "+human.Bytes(size.Size))
-		}
+		done += int64(len(part.Data))
+		progress.Show("%s of %s", human.Bytes(done), human.Bytes(size.Size))
 	}
-	if show {
-		_ = terminal.Redraw(errOut, "")
-	}
+	progress.Clear()
 	info, err := to.BFInfo(ctx, name).Result()
 	if err != nil {
 		return fmt.Errorf("filter %s: did not appear, though all parts of the dump were taken: %w", name, err)

@@ -2,7 +2,6 @@ package filter
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/cr-clawer/urifilter/configs/terminal"
@@ -12,30 +11,16 @@ import (
 // progress is the single line on a terminal that shows how far a run is. A nil progress
 // shows nothing.
 type progress struct {
-	w           io.Writer
-	size        int64 // bytes of the input; 0: not known
-	now         func() time.Time
-	start, last time.Time
-	shown       bool
-}
-
-func newProgress(w io.Writer, size int64) *progress {
-	p := &progress{w: w, size: size, now: time.Now}
-	p.start = p.now()
-	return p
+	*terminal.Progress
+	size  int64 // bytes of the input; 0: not known
+	start time.Time
 }
 
 // update shows t, if an update is due.
 func (p *progress) update(t tally) {
-	if p == nil {
-		return
+	if p != nil {
+		p.Show("%s", p.line(t, time.Since(p.start)))
 	}
-	now := p.now()
-	if now.Sub(p.start) < terminal.ProgressAfter || now.Sub(p.last) < terminal.ProgressEvery {
-		return
-	}
-	p.last, p.shown = now, true
-	_ = terminal.Redraw(p.w, p.line(t, now.Sub(p.start)))
 }
 
 func (p *progress) line(t tally, elapsed time.Duration) string {
@@ -57,9 +42,8 @@ func (p *progress) unsized() {
 
 // clear erases the line, so that other output does not mix with it.
 func (p *progress) clear() {
-	if p != nil && p.shown {
-		_ = terminal.Redraw(p.w, "")
-		p.shown = false
+	if p != nil {
+		p.Clear()
 	}
 }
 
