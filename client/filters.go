@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // Filters lists all filters that are served, by id.
@@ -16,25 +17,13 @@ func (c *Client) Filters(ctx context.Context) ([]FilterInfo, error) {
 
 // AllFilters is Filters, plus the filters that are in quarantine.
 func (c *Client) AllFilters(ctx context.Context) (FilterList, error) {
-	answer, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"api", "v1", "filters"}, idempotent: true}, nil, nil)
-	if err != nil {
-		return FilterList{}, err
-	}
-	var list FilterList
-	err = c.decode("filters", answer, &list)
-	return list, err
+	return ask[FilterList](ctx, c, call{method: http.MethodGet, path: []string{"api", "v1", "filters"}, idempotent: true}, nil)
 }
 
 // GetFilter describes the filter of that name. An *Error with the code unknown_filter
 // says that it does not exist, and which filters do.
 func (c *Client) GetFilter(ctx context.Context, name string) (FilterInfo, error) {
-	answer, err := c.exchange(ctx, filterCall(http.MethodGet, name), nil, nil)
-	if err != nil {
-		return FilterInfo{}, err
-	}
-	var info FilterInfo
-	err = c.decode("filters/"+name, answer, &info)
-	return info, err
+	return ask[FilterInfo](ctx, c, filterCall(http.MethodGet, name), nil)
 }
 
 // CreateFilter creates a filter, or finds the existing one with the same parameters;
@@ -69,13 +58,7 @@ func (c *Client) ClearFilter(ctx context.Context, name string) (FilterInfo, erro
 	k := filterCall(http.MethodPost, name)
 	k.path, k.query = append(k.path, "clear"), url.Values{"confirm": {name}}
 	k.idempotent, k.changes = true, true
-	answer, err := c.exchange(ctx, k, nil, nil)
-	if err != nil {
-		return FilterInfo{}, err
-	}
-	var info FilterInfo
-	err = c.decode("filters/"+name+"/clear", answer, &info)
-	return info, err
+	return ask[FilterInfo](ctx, c, k, nil)
 }
 
 // MergeFilter makes all items of one filter seen in another, and returns the latter. The first stays
@@ -86,13 +69,7 @@ func (c *Client) MergeFilter(ctx context.Context, from, into string) (FilterInfo
 	k := filterCall(http.MethodPost, into)
 	k.path, k.query = append(k.path, "merge"), url.Values{"from": {from}}
 	k.idempotent, k.changes, k.untimed = true, true, true
-	answer, err := c.exchange(ctx, k, nil, nil)
-	if err != nil {
-		return FilterInfo{}, err
-	}
-	var info FilterInfo
-	err = c.decode("filters/"+into+"/merge", answer, &info)
-	return info, err
+	return ask[FilterInfo](ctx, c, k, nil)
 }
 
 // DigestParts is into how many parts [Client.Digests] divides a filter.
@@ -115,13 +92,7 @@ func (c *Client) PutDigests(ctx context.Context, name string, lines []byte) (Dig
 	k := filterCall(http.MethodPost, name)
 	k.path, k.kind = append(k.path, "digests"), "text/plain; charset=utf-8"
 	k.idempotent, k.changes = true, true
-	answer, err := c.exchange(ctx, k, lines, nil)
-	if err != nil {
-		return DigestsResult{}, err
-	}
-	var result DigestsResult
-	err = c.decode("filters/"+name+"/digests", answer, &result)
-	return result, err
+	return ask[DigestsResult](ctx, c, k, lines)
 }
 
 // Ready returns nil if a daemon accepts batches now, and otherwise an error that says why
@@ -129,6 +100,15 @@ func (c *Client) PutDigests(ctx context.Context, name string, lines []byte) (Dig
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := c.exchange(ctx, call{method: http.MethodGet, path: []string{"readyz"}, idempotent: true, once: true}, nil, nil)
 	return err
+}
+
+// ask makes a call and reads its answer of JSON.
+func ask[T any](ctx context.Context, c *Client, k call, body []byte) (result T, err error) {
+	answer, err := c.exchange(ctx, k, body, nil)
+	if err == nil {
+		err = c.decode(strings.Join(k.path[2:], "/"), answer, &result)
+	}
+	return result, err
 }
 
 // filterCall returns a call for one filter. GET and PUT have the same effect however often
@@ -158,11 +138,5 @@ func (c *Client) copyFilter(ctx context.Context, name, verb string, query url.Va
 	k := filterCall(http.MethodPost, name)
 	k.path, k.query = append(k.path, verb), query
 	k.untimed = true
-	answer, err := c.exchange(ctx, k, nil, nil)
-	if err != nil {
-		return CopyResult{}, err
-	}
-	var result CopyResult
-	err = c.decode("filters/"+name+"/"+verb, answer, &result)
-	return result, err
+	return ask[CopyResult](ctx, c, k, nil)
 }
