@@ -168,6 +168,19 @@ func readVersion(raw bson.Raw) (v Version, fence bool, err error) {
 	return v, false, err
 }
 
+// SwitchOff takes a version out of use: it is neither restored nor merged with. A version that was removed is no
+// error.
+func (a *Archive) SwitchOff(ctx context.Context, v Version) error {
+	bounded, cancel := a.bound(ctx, 1)
+	defer cancel()
+	_, err := a.versions.UpdateOne(bounded, bson.D{{Key: "_id", Value: v.ID}}, bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: statusOff}}}})
+	if err != nil {
+		return a.named(explain(bounded, err))
+	}
+	a.opt.Log.Info("version in the archive switched off: its filter was dropped, and made again since", "filter", v.Spec.Name, "version", v.ID)
+	return nil
+}
+
 // Versions lists the versions of the filter of that name, or of all filters for "", newest
 // first, including those that are switched off. The versions of all filters are listed filter
 // by filter. The error joins why versions that are switched on cannot be used; the others are listed.

@@ -159,6 +159,9 @@ func TestDropDuringTheFirstWriteback(t *testing.T) {
 				t.Fatal(err, changed)
 			}
 			if again {
+				if done, err := r.Writeback(t.Context(), "uri", nil); err != nil || done.Items != 0 {
+					t.Errorf("written back: %+v, %v", done, err)
+				}
 				if err := r.engine.Drop(t.Context(), "uri"); err != nil {
 					t.Fatal(err)
 				}

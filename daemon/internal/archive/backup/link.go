@@ -140,6 +140,7 @@ func (l *Link) archived(a *archive.Archive, v archive.Version, p archive.Progres
 			defer end()
 			return a.Restore(ctx, v, into, note)
 		},
+		SwitchOff: func(ctx context.Context) error { return a.SwitchOff(ctx, v) },
 	}
 }
 

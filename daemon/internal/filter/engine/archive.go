@@ -35,6 +35,8 @@ type Archived struct {
 	// Restore sets in into all bits of the version, and commits it. If the version turns out
 	// to be damaged, some of its bits may have been set when Restore returns an error.
 	Restore func(ctx context.Context, into Sink) error
+	// SwitchOff takes the version out of use: the one before it is the newest again. Durable on return.
+	SwitchOff func(ctx context.Context) error
 }
 
 // Sink takes the bits of an archived version. A BitMap is one.

@@ -284,7 +284,9 @@ func (e *Engine) NoteArchived(ctx context.Context, f *Filter) error {
 	case err == nil && now.Set == f.Set:
 	case err == nil && (now.life == f.life || now.continues(f)):
 		return e.recordCleared(ctx, now)
-	case err == nil, errors.As(err, new(*UnknownFilterError)):
+	case err == nil:
+		return e.switchOff(ctx, f)
+	case errors.As(err, new(*UnknownFilterError)):
 		return e.leaveTombstone(ctx, f)
 	}
 	return nil
@@ -296,6 +298,20 @@ func (f *Filter) continues(earlier *Filter) bool {
 	was, isMap := earlier.Set.(BitMap)
 	now, areMaps := f.Set.(BitMap)
 	return isMap && areMaps && (now.Header().Generation > was.Header().Generation || now.Header().SameBits(was.Header()))
+}
+
+// switchOff makes the archive forget a filter that was dropped, and made again since: the one that has its name now
+// could not be written back over a version of the former one, nor over its tombstone.
+func (e *Engine) switchOff(ctx context.Context, f *Filter) error {
+	bits, ok := f.Set.(BitMap)
+	if !ok {
+		return nil
+	}
+	a, err := e.archived(ctx, f.Name)
+	if err != nil || a == nil || !a.Header.SameBits(bits.Header()) {
+		return err
+	}
+	return a.SwitchOff(ctx)
 }
 
 // leaveTombstone makes the archive forget a filter, too: otherwise the next start would restore it.

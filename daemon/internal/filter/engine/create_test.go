@@ -166,6 +166,42 @@ func TestWritebackElsewhere(t *testing.T) {
 	}
 }
 
+// What another daemon has written back of a filter, for the first time and while it was dropped, does not keep the one
+// that was made again under its name meanwhile from being written back.
+func TestDropOfAFilterThatAnotherDaemonHasMadeAgain(t *testing.T) {
+	a, s := newShelf(), &shared{changes: make(chan engine.Change)}
+	b := open(t, t.TempDir(), engine.Settings{Archive: a}, func(inner engine.Store) engine.Store {
+		s.Store = inner
+		return s
+	})
+	b.reconcile()
+	f, _, err := b.Create(t.Context(), spec(1000, "uri"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := sync.WaitGroup{}
+	ctx, stop := context.WithCancel(t.Context())
+	defer func() { stop(); work.Wait() }()
+	work.Go(func() { b.Follow(ctx) })
+	again := open(t, t.TempDir(), engine.Settings{Filters: []engine.Spec{f.Spec}}).Filters()[0]
+	s.dropped = func() {
+		if err := a.put(f.Spec, f.Set.(engine.BitMap).Header(), 1); err != nil {
+			t.Error(err)
+		}
+		s.changes <- engine.Change{Spec: again.Spec, Set: again.Set}
+		s.changes <- engine.Change{} // it is taken
+	}
+	if err := b.Drop(t.Context(), "uri"); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := b.Lookup("uri"); err != nil || now.Set != again.Set {
+		t.Errorf("%v, %v: want the filter that was made again", now, err)
+	}
+	if m := a.maps["uri"]; m != nil {
+		t.Errorf("the archive has %d items of the dropped filter", m.Fill().Items)
+	}
+}
+
 // Filters that other daemons drop and make again are served in their new form, in any order of events.
 func TestFiltersThatOthersMakeAgain(t *testing.T) {
 	s := &shared{changes: make(chan engine.Change), gone: map[string]bool{}}

@@ -332,12 +332,18 @@ func (e *Engine) Drop(ctx context.Context, name string) error {
 	} else {
 		e.log.Info("filter dropped", "filter", f.Name, "id", f.ID)
 	}
-	if _, shared := e.store.(Shared); !shared || now != nil {
+	if _, shared := e.store.(Shared); !shared {
 		return nil
 	}
 	// Another daemon may have written it back since the archive was asked. One that does so later finds it dropped: see
 	// NoteArchived.
-	if err := e.leaveTombstone(ctx, f); err != nil {
+	switch {
+	case now == nil:
+		err = e.leaveTombstone(ctx, f)
+	case !now.continues(f):
+		err = e.switchOff(ctx, f)
+	}
+	if err != nil {
 		return fmt.Errorf("filter %s is dropped, and the archive may still have what was in it: %w", f.Name, err)
 	}
 	return nil

@@ -39,7 +39,8 @@ func (s *shelf) Newest(context.Context) ([]engine.Archived, error) {
 	}
 	for name, m := range s.maps {
 		all = append(all, engine.Archived{Spec: s.specs[name], Header: m.Header(), Items: m.Fill().Items, Created: time.Unix(1700000000, 0), Dropped: s.dropped[name],
-			Restore: func(ctx context.Context, into engine.Sink) error { return s.restore(ctx, m, into) }})
+			Restore:   func(ctx context.Context, into engine.Sink) error { return s.restore(ctx, m, into) },
+			SwitchOff: func(context.Context) error { delete(s.maps, name); return nil }})
 	}
 	return all, nil
 }
