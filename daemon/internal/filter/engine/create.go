@@ -21,7 +21,7 @@ const firstFreeID = 1000
 // archive must be asked but cannot be reached, and a *QuarantinedError for a filter in
 // quarantine.
 func (e *Engine) Create(ctx context.Context, spec Spec) (f *Filter, created bool, err error) {
-	return e.create(ctx, spec, newIdentity(1))
+	return e.create(ctx, spec, newIdentity(1), false)
 }
 
 // CreateWith is Create for a filter that hashes items with a seed of another one, so that the two
@@ -33,7 +33,7 @@ func (e *Engine) CreateWith(ctx context.Context, spec Spec, seed uint64) (f *Fil
 }
 
 func (e *Engine) createWith(ctx context.Context, spec Spec, b Identity) (f *Filter, created bool, err error) {
-	f, created, err = e.create(ctx, spec, b)
+	f, created, err = e.create(ctx, spec, b, true)
 	if err == nil && f.Seed() != b.Seed {
 		return nil, false, &UnlikeError{Filter: f.Name, Reason: otherSeed}
 	}
@@ -54,7 +54,8 @@ func (e *Engine) CreateLike(ctx context.Context, spec Spec, like *Filter) (f *Fi
 	return e.createWith(ctx, spec, b)
 }
 
-func (e *Engine) create(ctx context.Context, spec Spec, b Identity) (f *Filter, created bool, err error) {
+// create makes or finds a filter. seeded: what is restored must hash with the seed of b.
+func (e *Engine) create(ctx context.Context, spec Spec, b Identity, seeded bool) (f *Filter, created bool, err error) {
 	if err := validate(spec); err != nil {
 		return nil, false, err
 	}
@@ -96,14 +97,17 @@ func (e *Engine) create(ctx context.Context, spec Spec, b Identity) (f *Filter, 
 			return nil, false, fmt.Errorf("filter %s: is in the archive with the id %d, which is that of %s: %w", spec.Name, a.Spec.ID, other, ErrConflict)
 		}
 	}
+	unlike := seeded && a.Header.Seed != b.Seed
 	switch {
-	case a.Spec == spec:
-		f, err = e.adopt(ctx, *a)
-	case a.Items == 0:
+	case a.Items == 0 && (unlike || a.Spec != spec):
 		b.Generation = a.Header.Generation + 1
 		f, err = e.makeEmpty(ctx, spec, b)
-	default:
+	case a.Spec != spec:
 		err = fmt.Errorf("filter %s: in the archive: %w: %s", spec.Name, ErrConflict, a.Spec.Differences(spec))
+	case unlike:
+		err = &UnlikeError{Filter: spec.Name, Reason: "is in the archive, and " + otherSeed}
+	default:
+		f, err = e.adopt(ctx, *a)
 	}
 	return f, err == nil, err
 }

@@ -49,6 +49,42 @@ func TestFiltersOfTheSettingsWithoutAnID(t *testing.T) {
 	}
 }
 
+// A filter that is made like another hashes as that one does, whatever the archive has of a former one of its name; if
+// that had items, it is not made.
+func TestCreateLikeWhatTheArchiveHas(t *testing.T) {
+	for what, prepare := range map[string]func(a *shelf) error{
+		"dropped": func(a *shelf) error { return a.LeaveTombstone(t.Context(), spec(1001, "uri"), header(t, 8, 2), true) },
+		"empty":   func(a *shelf) error { return a.put(spec(1001, "uri"), header(t, 8, 2)) },
+		"full":    func(a *shelf) error { return a.put(spec(1001, "uri"), header(t, 8, 2), 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := newShelf()
+			b := open(t, t.TempDir(), engine.Settings{Archive: a})
+			b.reconcile()
+			like, _, err := b.Create(t.Context(), spec(1000, "like"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := prepare(a); err != nil {
+				t.Fatal(err)
+			}
+			f, created, err := b.CreateLike(t.Context(), spec(0, "uri"), like)
+			if what == "full" {
+				if !errors.As(err, new(*engine.UnlikeError)) {
+					t.Errorf("%+v, %v: want an UnlikeError", f, err)
+				}
+				if n := len(b.Filters()); n != 1 {
+					t.Errorf("%d filters: the one that was refused is there", n)
+				}
+				return
+			}
+			if err != nil || !created || f.ID != 1001 || f.Seed() != like.Seed() || f.Stats().Generation != 3 {
+				t.Errorf("%+v, %v, %v", f, created, err)
+			}
+		})
+	}
+}
+
 // The id of a filter from the archive, like any other, is never given again.
 func TestIDsOfRestoredFiltersAreNotGivenAgain(t *testing.T) {
 	a := newShelf()

@@ -49,7 +49,7 @@ func (e *Engine) CreateLoaded(ctx context.Context, spec Spec, d Dump) error {
 	defer e.memory.move(bytes, 0, true)
 	b := newIdentity(1)
 	b.Dump = &d
-	f, created, err := e.create(ctx, spec, b)
+	f, created, err := e.create(ctx, spec, b, false)
 	switch {
 	case err != nil:
 		return err
