@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ type local struct {
 	engine *engine.Engine
 	backup *backup.Copier
 	had    map[string]bool // filters before ensure
+	stop   func()          // following what daemons do in a store that they share
 }
 
 // openLocal opens the store. With want it may make the data directory, and reconciles
@@ -50,18 +52,19 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 	if l.store, err = server.OpenStore(ctx, cfg, log); err != nil {
 		return nil, err
 	}
-	settings := engine.Settings{Log: log}
-	if want != nil {
-		settings.Archive = l.link
-		for _, spec := range want {
-			if spec.HasBitMap() { // the archive has no others: ensure makes them
-				settings.Filters = append(settings.Filters, spec)
-			}
+	settings := engine.Settings{Log: log, Archive: l.link}
+	for _, spec := range want {
+		if spec.HasBitMap() { // the archive has no others: ensure makes them
+			settings.Filters = append(settings.Filters, spec)
 		}
 	}
 	if l.engine, err = engine.Open(ctx, l.store, settings); err != nil {
 		return nil, errors.Join(err, l.store.Close())
 	}
+	follow, stop := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { l.engine.Follow(follow) })
+	l.stop = func() { stop(); work.Wait() }
 	l.backup = backup.New(l.engine, l.link, prometheus.NewRegistry(), log)
 	if want == nil {
 		return l, nil
@@ -120,6 +123,9 @@ func (l *local) filters(context.Context) (client.FilterList, error) {
 
 func (l *local) writeback(ctx context.Context, name string, p archive.Progress) (client.CopyResult, error) {
 	done, err := l.backup.Writeback(ctx, name, p)
+	if errors.As(err, new(*engine.RestoringError)) && len(l.engine.Filters()) == 0 { // nobody restores it
+		err = &engine.UnknownFilterError{Ref: name}
+	}
 	return copyResult(done), err
 }
 
@@ -135,6 +141,7 @@ func copyResult(d backup.Copy) client.CopyResult {
 
 func (l *local) close() error {
 	l.backup.Stop()
+	l.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return errors.Join(l.store.Close(), l.link.Close(ctx))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +20,10 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/server"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/mongotest"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/redistest"
 )
 
 // A version that cannot be used, of a filter of the settings or of another one, does not keep init from
@@ -54,6 +57,48 @@ func TestInitPastAVersionThatCannotBeUsed(t *testing.T) {
 		} else if err != nil || done != "created" {
 			t.Errorf("%s: %s, %v", spec.Name, done, err)
 		}
+	}
+}
+
+// A filter that a daemon elsewhere drops while a command writes it back for the first time is dropped in the archive, too.
+func TestDropElsewhereDuringTheFirstWriteback(t *testing.T) {
+	cfg := configs.Default()
+	cfg.Store, cfg.Redis.Addrs = "redis", []string{redistest.Start(t).Addr}
+	cfg.MongoDB.URI, cfg.MongoDB.Database = mongotest.Shared(t).URI(), "urifilter_"+bson.NewObjectID().Hex()
+	open := func() *local {
+		t.Helper()
+		store, err := openLocal(t.Context(), cfg, nil, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := store.close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return store.(*local)
+	}
+	elsewhere := open()
+	if _, err := elsewhere.writeback(t.Context(), "uri", nil); !errors.As(err, new(*engine.UnknownFilterError)) {
+		t.Errorf("written back before it is there: %v", err)
+	}
+	params := configs.Bloom{Capacity: 10_000, ErrorRate: 1e-4, OnFull: "warn"}
+	if _, _, err := elsewhere.engine.Create(t.Context(), engine.Spec{ID: 1, Name: "uri", Kind: "bloom", Params: params}); err != nil {
+		t.Fatal(err)
+	}
+	here := open()
+	drop := sync.OnceValue(func() error { return elsewhere.engine.Drop(t.Context(), "uri") })
+	_, err := here.writeback(t.Context(), "uri", func(int, int) {
+		if err := drop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := here.link.Newest(t.Context())
+	if err != nil || len(all) != 1 || !all[0].Dropped {
+		t.Errorf("the archive has %+v, %v", all, err)
 	}
 }
 
