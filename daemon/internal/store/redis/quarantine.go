@@ -13,7 +13,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
-// A filter that is served goes into quarantine when a resync finds a key of it that is another program's. It
+// A filter that is served goes into quarantine when a resync finds a key of it that is another program's, or within
+// a second after a batch has met one of another type. It
 // keeps its mirror, which may be all that is left of it, and refuses batches; the other filters are resynced. When
 // the key is put right all daemons resync once more, and the filter is served again.
 
@@ -68,18 +69,29 @@ func (s *Store) confine(f base.Filter, text string, cause error) {
 	}
 }
 
-// tryBad returns insync.ErrLost if a filter is in quarantine whose keys are in order again.
+// tryBad returns insync.ErrLost if a filter is in quarantine whose keys are in order again. One that is suspect goes
+// into quarantine if they are not.
 func (s *Store) tryBad(ctx context.Context, f base.Filter, text string) error {
 	k := f.Base()
-	if k.Bad.Load() == nil || k.Enter() != nil {
+	served := k.Bad.Load() == nil
+	if served && !k.Suspect.Swap(false) || k.Enter() != nil {
 		return nil
 	}
 	defer k.Use.RUnlock()
+	if served { // Load learns what Redis has
+		s.state.Flight.RLock()
+		defer s.state.Flight.RUnlock()
+		if _, err := s.state.Check(); err != nil {
+			return nil // the resync looks
+		}
+	}
 	_, err := f.Load(ctx)
 	switch err = damage(k.Entry, err); {
 	case shared.IsDamaged(err):
 		s.confine(f, text, err)
 		return nil
+	case served:
+		return nil // the next batch that meets it says so again
 	case err == nil:
 		err = insync.ErrLost
 	}

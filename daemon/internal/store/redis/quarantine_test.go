@@ -269,6 +269,73 @@ func TestQuarantineOfServed(t *testing.T) {
 	}
 }
 
+// A batch that meets a key of another type puts its filter into quarantine; nothing is resynced for that.
+func TestQuarantineByABatch(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	store, _ := opened(t, config(server.Addr))
+	cases := map[string]struct {
+		engine.Spec
+		key   func(set engine.Set) string
+		write []string
+		batch func(set engine.Set, keys []bloom.Hash) error
+	}{
+		"stripe": {
+			engine.Spec{ID: 2, Name: "bits", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}},
+			func(set engine.Set) string { return set.(*bitmap.Set).StripeKeys()[0] },
+			[]string{"hset", "foreign", "of another", "program"},
+			func(set engine.Set, keys []bloom.Hash) error {
+				_, err := set.Add(ctx, keys, make([]bool, len(keys)))
+				return err
+			},
+		},
+		"leases": {
+			engine.Spec{ID: 3, Name: "leases", Kind: "exact", Params: configs.Exact{}},
+			func(set engine.Set) string { return set.(*exact.Set).Removals.LeasesKey(0) },
+			[]string{"set", "foreign", "of another program"},
+			func(set engine.Set, keys []bloom.Hash) error {
+				_, err := set.(engine.Reserving).Reserve(ctx, engine.NewReservation(), keys, time.Minute, make([]bool, len(keys)))
+				return err
+			},
+		},
+	}
+	epoch := store.state.Epoch.Load()
+	sets := map[string]engine.Set{}
+	for name, c := range cases {
+		set, err := store.Create(ctx, c.Spec, storetest.Identity())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[name] = set
+		if isNew, _ := addUntilAnswered(t, set, 0, 100); countOf(isNew) < 90 {
+			t.Errorf("%s: %d are new, want nearly all", name, countOf(isNew))
+		}
+		server.CLI(c.write...)
+		server.CLI("rename", "foreign", c.key(set)) // in one step: nobody finds it gone
+		if err := c.batch(set, storetest.Keys(set, 100, 900)); !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrUnavailable", name, err)
+		}
+		if change := nextChange(t, store); change.Bad == nil || change.Bad.Name != c.Name || !strings.Contains(change.Bad.Cause.Error(), "another program") {
+			t.Fatalf("%s: %+v", name, change)
+		}
+		if err := c.batch(set, storetest.Keys(set, 0, 1)); !errors.As(err, new(*engine.QuarantinedError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if now := store.state.Epoch.Load(); now != epoch {
+		t.Errorf("%d resyncs", now-epoch)
+	}
+	for name, c := range cases {
+		server.CLI("del", c.key(sets[name]))
+	}
+	for name, set := range sets {
+		if isNew, _ := addUntilAnswered(t, set, 0, 100); countOf(isNew) != 0 {
+			t.Errorf("%s: %d items are new again", name, countOf(isNew))
+		}
+	}
+}
+
 // A filter that cannot be served here, as there is no memory for its mirror, does not keep this daemon from
 // learning of others.
 func TestFollowBesideWhatDoesNotFit(t *testing.T) {

@@ -126,6 +126,8 @@ type Common struct {
 
 	// Bad is why the filter is in quarantine; nil: it is served. The store sets it.
 	Bad atomic.Pointer[engine.Quarantined]
+	// Suspect: a batch has met a key of another type. The store looks, and puts the filter into quarantine.
+	Suspect atomic.Bool
 }
 
 // Base implements Filter.
@@ -179,6 +181,7 @@ func (k *Common) EngineError(ctx context.Context, err error) error {
 	case strings.HasPrefix(err.Error(), "OOM"):
 		return fmt.Errorf("%w: redis: %w\nhint: give Redis more memory (maxmemory), or drop a filter, which needs none", engine.ErrNoSpace, err)
 	case strings.HasPrefix(err.Error(), "WRONGTYPE"):
+		k.Suspect.Store(true)
 		return fmt.Errorf("%w: %w", engine.ErrUnavailable, registry.Foreign("urifilter:{"+fmt.Sprint(k.Spec.ID)+"-"+k.Spec.Name+":...}"))
 	case errors.Is(err, insync.ErrLost), errors.Is(err, ErrOther):
 		if dropped, _ := k.Registry.Dropped(ctx, k.Entry); dropped {
