@@ -336,6 +336,40 @@ func TestQuarantineByABatch(t *testing.T) {
 	}
 }
 
+// A filter that has grown stays in quarantine as long as a key of any of its layers is another program's: what is tried
+// once a second does not take it for one in order, and make all daemons resync for it.
+func TestQuarantineOfAClosedLayer(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	store, _ := opened(t, config(server.Addr))
+	set, err := store.Create(ctx, engine.Spec{ID: 2, Name: "grows", Kind: "bloom", Params: configs.Bloom{Capacity: 100, ErrorRate: 0.01, OnFull: "grow"}}, storetest.Identity())
+	if err != nil {
+		t.Fatal(err)
+	}
+	grown := set.(bitmap.Layered)
+	addUntilAnswered(t, set, 0, 2000)
+	addUntilAnswered(t, set, 2000, 100)
+	if len(grown.Layers()) < 2 {
+		t.Fatal("it has not grown")
+	}
+	server.CLI("hset", "foreign", "of another", "program")
+	server.CLI("rename", "foreign", grown.StripeKeys()[0])
+	store.state.Invalidate(insync.ErrMerged)
+	if change := nextChange(t, store); change.Bad == nil {
+		t.Fatalf("%+v", change)
+	}
+	waitReady(t, store)
+	epoch := store.state.Epoch.Load()
+	if err := store.follow(ctx, epoch); err != nil || len(store.Quarantined()) != 1 {
+		t.Errorf("in quarantine are %+v, %v", store.Quarantined(), err)
+	}
+	server.CLI("del", grown.StripeKeys()[0])
+	if isNew, _ := addUntilAnswered(t, set, 0, 2000); countOf(isNew) != 0 {
+		t.Errorf("%d items are new again", countOf(isNew))
+	}
+}
+
 // A filter that cannot be served here, as there is no memory for its mirror, does not keep this daemon from
 // learning of others.
 func TestFollowBesideWhatDoesNotFit(t *testing.T) {

@@ -188,15 +188,18 @@ func (s *Set) awaitSync(ctx context.Context) error {
 
 // Load implements base.Filter: it reads all stripes into the mirror.
 func (s *Set) Load(ctx context.Context) (lost bool, err error) {
+	closed := s.layers()
+	closed = closed[:len(closed)-1]
 	if err := s.followGrowth(ctx); err != nil && !errors.Is(err, insync.ErrLost) {
 		return false, err
 	}
-	layers := s.layers() // all others are learned; if one has lost a stripe, Resync adds what follows it
-	l := layers[len(layers)-1]
-	if err := s.read(ctx, l); errors.Is(err, insync.ErrLost) {
-		lost = true
-	} else if err != nil {
-		return false, err
+	layers := s.layers() // all others are learned now, or are closed; if one has lost a stripe, Resync adds what follows it
+	for _, l := range append(closed[:len(closed):len(closed)], layers[len(layers)-1]) {
+		if err := s.read(ctx, l); errors.Is(err, insync.ErrLost) {
+			lost = true
+		} else if err != nil {
+			return false, err
+		}
 	}
 	return lost, s.RefreshUnacked(ctx)
 }
