@@ -153,5 +153,8 @@ func (c *call) sendJSON(v any) error {
 	if err != nil {
 		return err
 	}
+	if n := int64(cap(body)); n > firstRead && !c.hold(n) { // a list: nothing was changed
+		return c.overloaded()
+	}
 	return c.send(http.StatusOK, c.s.header.json, append(body, '\n'))
 }
