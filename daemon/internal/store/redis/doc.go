@@ -50,6 +50,8 @@ package redis
 //	urifilter:stopped:<incident>     set: the daemons that send no batches until these
 //	                                 servers, in this incarnation, are resynced
 //	urifilter:healed:<incident>      set: the daemons that have put back what they know
+//	urifilter:damaged:<incident>     set: the filters that a daemon has not put back, as it found
+//	                                 a key of another program
 //	urifilter:witness:{<n>}:<daemon> string: on each master, while the daemon resyncs
 //	urifilter:abandoned:<daemon>     string: the others have resynced without this daemon,
 //	                                 see package insync

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -9,7 +10,9 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/insync"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/members"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/registry"
+	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/shared"
 )
 
@@ -46,6 +49,39 @@ func (s *Store) each(bad map[base.Filter]bool, do func(f base.Filter) error) err
 		}
 	}
 	return nil
+}
+
+// damagedKey is the prefix of the key of the filters that a daemon has not put back in an incident.
+const damagedKey = "urifilter:damaged:"
+
+// tellBad tells the other daemons which filters are bad here: they do not have what is known of them here.
+func (s *Store) tellBad(ctx context.Context, in string, bad map[base.Filter]bool) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	_, err := s.servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for f := range bad {
+			servers.Always(ctx, p, "sadd", damagedKey+in, registry.KeysOf(f.Base().Entry))
+		}
+		p.Expire(ctx, damagedKey+in, members.AnnouncedTTL)
+		return nil
+	})
+	return err
+}
+
+// hearBad makes bad the filters that were so at another daemon, even if the key that it found is gone: the next resync,
+// once a second, has everybody put them back.
+func (s *Store) hearBad(ctx context.Context, in string, bad map[base.Filter]bool) error {
+	there, err := s.servers.Admin.SMembersMap(ctx, damagedKey+in).Result()
+	if err != nil {
+		return err
+	}
+	return s.each(bad, func(f base.Filter) error {
+		if _, is := there[registry.KeysOf(f.Base().Entry)]; is {
+			return shared.Damaged(errors.New("another daemon that shares this redis has found a key of it that holds data of another program"))
+		}
+		return nil
+	})
 }
 
 // bad returns the filters that are served no more, but have not ended.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -366,6 +367,47 @@ func TestQuarantineOfAClosedLayer(t *testing.T) {
 	}
 	server.CLI("del", grown.StripeKeys()[0])
 	if isNew, _ := addUntilAnswered(t, set, 0, 2000); countOf(isNew) != 0 {
+		t.Errorf("%d items are new again", countOf(isNew))
+	}
+}
+
+// A foreign key that vanishes when one daemon has found it in a resync, and before another one has looked: the latter
+// does not serve the filter without what the former knows.
+func TestForeignKeyVanishesDuringAResync(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	server := redistest.Start(t)
+	first, _ := opened(t, config(server.Addr))
+	var between atomic.Pointer[func()]
+	second, _ := opened(t, config(server.Addr), func(s *Store) {
+		s.barrier.Longer = func() time.Duration { // it has stopped, and has not looked yet
+			if do := between.Swap(nil); do != nil {
+				(*do)()
+			}
+			return 0
+		}
+	})
+	meet(t, first, second)
+	spec := engine.Spec{ID: 2, Name: "bits", Kind: "bloom", Params: configs.Bloom{Capacity: 1000, ErrorRate: 0.01, OnFull: "warn"}}
+	set, err := first.Create(ctx, spec, storetest.Identity())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := nextChange(t, second).Set
+	if isNew, _ := addUntilAnswered(t, set, 0, 100); countOf(isNew) < 90 {
+		t.Fatalf("%d are new, want nearly all", countOf(isNew))
+	}
+	key := set.(*bitmap.Set).StripeKeys()[0]
+	server.CLI("hset", "foreign", "of another", "program")
+	server.CLI("rename", "foreign", key)
+	vanish := func() {
+		testserver.Await(t, "the first daemon has found the key", func() bool { return len(first.Quarantined()) == 1 })
+		server.CLI("del", key)
+	}
+	between.Store(&vanish)
+	first.state.Invalidate(insync.ErrLost)
+	testserver.Await(t, "the second daemon resyncs", func() bool { return between.Load() == nil })
+	if isNew, _ := addUntilAnswered(t, there, 0, 100); countOf(isNew) != 0 {
 		t.Errorf("%d items are new again", countOf(isNew))
 	}
 }

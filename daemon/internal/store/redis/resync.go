@@ -125,7 +125,13 @@ func (s *Store) resyncTogether(ctx context.Context, ids []string, inc string, ju
 	if lost && abandoned { // the others had put back everything
 		return lost, insync.ErrLostAgain
 	}
+	if err := s.tellBad(ctx, in, bad); err != nil {
+		return lost, err
+	}
 	if err := s.barrier.Together(ctx, insync.Resynced, in); err != nil {
+		return lost, err
+	}
+	if err := s.hearBad(ctx, in, bad); err != nil {
 		return lost, err
 	}
 	// Learn what the others have put back before anything is answered.
