@@ -19,15 +19,23 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/history"
 )
 
-// asker is a client: the Go client in this process, or the Python client in another.
+// asker is a client: the Go client or one of Redis in this process, or the Python client in another.
 type asker interface {
-	// Filter returns which items were new. The error is one of the client's.
+	// Filter returns which items were new. The error is one of the Go client's, or a toldError.
 	Filter(ctx context.Context, filter string, items []string, _ ...client.CallOption) ([]string, error)
 	Check(ctx context.Context, filter string, items []string, _ ...client.CallOption) ([]bool, error)
 	// URL is the address that answered, or that was asked last.
 	URL() string
 	Close()
 }
+
+// toldError is what another client than that of Go says of a call.
+type toldError struct {
+	code    string
+	inDoubt bool // items may be remembered
+}
+
+func (e *toldError) Error() string { return e.code }
 
 // attempts counts the requests of a client, which repeats some calls by itself.
 type attempts struct {
@@ -159,9 +167,9 @@ func place(outcomes []history.Outcome, texts, fresh []string, isNew, isSeen hist
 
 // outcomeOf returns the outcome that an error of a filter call promises.
 func (c *caller) outcomeOf(err error) history.Outcome {
-	var python *pythonError
+	var other *toldError
 	switch {
-	case errors.As(err, &python) && python.inDoubt:
+	case errors.As(err, &other) && other.inDoubt:
 	case isOdd(err):
 		c.odd = append(c.odd, err.Error())
 	case !client.InDoubt(err):
@@ -177,17 +185,17 @@ func isOdd(err error) bool {
 	if errors.As(err, &broken) && broken.Method == "" {
 		err = broken.Err
 	}
-	return !errors.As(err, new(*pythonError)) && !errors.As(err, new(*client.Error)) && !errors.As(err, &broken)
+	return !errors.As(err, new(*toldError)) && !errors.As(err, new(*client.Error)) && !errors.As(err, &broken)
 }
 
 // toldOf returns the stable word of an error, or its cause.
 func toldOf(err error) string {
 	var answered *client.Error
 	var broken *client.ConnectionError
-	var python *pythonError
+	var other *toldError
 	switch {
-	case errors.As(err, &python):
-		return python.code
+	case errors.As(err, &other):
+		return other.code
 	case isOdd(err):
 		return "odd answer"
 	case errors.As(err, &broken):

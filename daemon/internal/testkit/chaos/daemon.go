@@ -27,6 +27,7 @@ const restartAfter = 200 * time.Millisecond
 type daemon struct {
 	name, addr string
 	front      *proxy
+	resp       *proxy   // for clients of Redis
 	net        *netns   // nil: that of this process
 	dir        string   // data, log
 	binaries   []string // of which each life has the next

@@ -2,7 +2,7 @@
 // judge what the callers were told.
 //
 // A campaign is a series of rounds, each with fresh servers of one store. In a round callers use
-// the real clients (Go, and Python in a process of its own) to call daemons that are processes of
+// the real clients (Go, Python in a process of its own, and one of Redis) to call daemons that are processes of
 // the real program, and a nemesis makes the faults. At the end everything is repaired, every daemon
 // must become ready, and every item that does not expire is asked for again, so that lost items show.
 //

@@ -42,7 +42,8 @@ func halt(ctx context.Context, n *nemesis, e event) bool {
 }
 
 func cut(ctx context.Context, n *nemesis, e event) bool {
-	breakLink(ctx, n.daemonOf(e).front, e)
+	d := n.daemonOf(e)
+	breakLink(ctx, []*proxy{d.front, d.resp}[e.target/12%2], e)
 	return true
 }
 

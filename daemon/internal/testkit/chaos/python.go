@@ -27,14 +27,6 @@ type pythonAsker struct {
 	stderr *os.File
 }
 
-// pythonError is what the Python client raised.
-type pythonError struct {
-	code    string
-	inDoubt bool
-}
-
-func (e *pythonError) Error() string { return "python: " + e.code }
-
 // newPython starts the Python client; module is the folder of this module.
 func newPython(module, dir, addresses string) (*pythonAsker, error) {
 	stderr, err := os.Create(filepath.Join(dir, "python.log"))
@@ -78,7 +70,7 @@ func (a *pythonAsker) exchange(filter string, items []string, check bool, into a
 		return err
 	}
 	if told.Answer == nil {
-		return &pythonError{told.Code, told.InDoubt}
+		return &toldError{told.Code, told.InDoubt}
 	}
 	return json.Unmarshal(told.Answer, into)
 }

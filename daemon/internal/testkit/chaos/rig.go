@@ -194,6 +194,11 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 		if d.front, err = newProxy("127.0.0.1", func() (net.Conn, error) { return d.net.dial(d.addr) }, r.seed+100+uint64(i)); err != nil {
 			return nil, err
 		}
+		at := testserver.Free(t)
+		if d.resp, err = newProxy("127.0.0.1", func() (net.Conn, error) { return d.net.dial(at) }, r.seed+300+uint64(i)); err != nil {
+			return nil, err
+		}
+		d.env = append(d.env, "URIFILTER_RESP_LISTEN="+at)
 		g.daemons = append(g.daemons, d)
 		if store == "embedded" {
 			g.memories = append(g.memories, []*daemon{d})
@@ -250,6 +255,7 @@ func (g *rig) close() []error {
 			wrong = append(wrong, err)
 		}
 		d.front.close()
+		d.resp.close()
 		if d.net != nil {
 			d.net.close()
 		}

@@ -96,7 +96,7 @@ func (r *round) makeChurned(daemons []*daemon) error {
 }
 
 // makeCallers makes the callers of a memory: one for each daemon, two that go from one to
-// the next, one that repeats calls whose answers were lost, and one in Python.
+// the next, one that repeats calls whose answers were lost, one of Redis, and one in Python.
 func (r *round) makeCallers(m int, daemons []*daemon) error {
 	add := func(name string, daemons []*daemon, doubt client.Doubt) error {
 		c, err := r.newCaller(fmt.Sprintf("%s-%d", name, m+1), m, daemons, doubt, uint64(10+len(r.callers)))
@@ -110,12 +110,14 @@ func (r *round) makeCallers(m int, daemons []*daemon) error {
 	errs = append(errs,
 		add("any", daemons, client.DoubtError), add("other", daemons, client.DoubtError),
 		add("in-doubt-"+[]string{"seen", "new"}[r.seed%2], daemons, []client.Doubt{client.DoubtSeen, client.DoubtNew}[r.seed%2]),
+		add("redis", daemons, client.DoubtError),
 		add("python", daemons, client.DoubtError))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	python, err := newPython(r.module, r.t.TempDir(), addresses(daemons))
 	r.callers[len(r.callers)-1].asker = python
+	r.callers[len(r.callers)-2].asker = newRESP(daemons, r.store)
 	return err
 }
 
