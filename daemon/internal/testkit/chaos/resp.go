@@ -22,7 +22,7 @@ import (
 type respAsker struct {
 	clients []*redis.Client
 	daemons []*daemon
-	blooms  []string // filters of which BF.MADD and BF.MEXISTS are used
+	blooms  []string // filters of which BF.INSERT and BF.MEXISTS are used, too
 	n       int      // calls so far
 }
 
@@ -38,11 +38,11 @@ func newRESP(daemons []*daemon, store string) *respAsker {
 }
 
 // call makes a call at the next daemon: a command of RedisBloom for every second one that knows it, else one of our own.
-func (a *respAsker) call(ctx context.Context, own, bloom, filter string, items []string) *redis.Cmd {
+func (a *respAsker) call(ctx context.Context, filter string, items []string, own string, bloom ...any) *redis.Cmd {
 	a.n++
 	args := []any{own, filter, "ITEMS"}
 	if slices.Contains(a.blooms, filter) && a.n/len(a.clients)%2 == 0 {
-		args = []any{bloom, filter}
+		args = append([]any{bloom[0], filter}, bloom[1:]...)
 	}
 	for _, item := range items {
 		args = append(args, item)
@@ -51,7 +51,7 @@ func (a *respAsker) call(ctx context.Context, own, bloom, filter string, items [
 }
 
 func (a *respAsker) Filter(ctx context.Context, filter string, items []string, _ ...client.CallOption) (fresh []string, err error) {
-	answer := a.call(ctx, "UF.FILTER", "BF.MADD", filter, items)
+	answer := a.call(ctx, filter, items, "UF.FILTER", "BF.INSERT", "NOCREATE", "ITEMS") // BF.MADD would make a filter that was dropped
 	if answer.Args()[0] == "UF.FILTER" {
 		fresh, err = answer.StringSlice()
 		return fresh, told(err)
@@ -66,7 +66,7 @@ func (a *respAsker) Filter(ctx context.Context, filter string, items []string, _
 }
 
 func (a *respAsker) Check(ctx context.Context, filter string, items []string, _ ...client.CallOption) ([]bool, error) {
-	answer := a.call(ctx, "UF.CHECK", "BF.MEXISTS", filter, items)
+	answer := a.call(ctx, filter, items, "UF.CHECK", "BF.MEXISTS")
 	fresh, err := answer.BoolSlice()
 	if answer.Args()[0] == "BF.MEXISTS" {
 		for i := range fresh {
