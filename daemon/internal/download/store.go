@@ -171,11 +171,15 @@ type Query struct {
 // Prefixes of the names that workers hold. Each live worker holds WorkerPrefix with its name, ShardPrefix with the
 // number of each of its shards, a HasName for each need that it meets, and one for the NeedLane of each lane. To ask
 // for a shard whose holder cannot do some of its tasks, it holds WantedPrefix with the number of that shard.
+//
+// A pause that a host has asked for is held until its end as PausePrefix, that time on the store's clock in milliseconds
+// of Unix time, a slash, and the host. It holds for whoever gets the shard of the host, and after a restart.
 const (
 	DispatcherRole = "dispatcher"
 	WorkerPrefix   = "worker/"
 	ShardPrefix    = "shard/"
 	WantedPrefix   = "wanted/"
+	PausePrefix    = "pause/"
 )
 
 // Roles are leases of names, such as the name of the one dispatcher, or of shards.

@@ -93,7 +93,7 @@ func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, 
 		if err != nil {
 			return err
 		}
-		all, err := find[roleDoc](ctx, s.roles, doc("_id", doc("$gte", prefix), "until", doc("$gt", now.least)))
+		all, err := find[roleDoc](ctx, s.roles, doc("_id", doc("$gte", prefix, "$lt", prefix+"\U0010ffff"), "until", doc("$gt", now.least)))
 		clear(holders)
 		for _, d := range all {
 			if strings.HasPrefix(d.Name, prefix) {

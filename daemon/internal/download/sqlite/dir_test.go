@@ -31,7 +31,7 @@ func TestFolderNames(t *testing.T) {
 	}
 }
 
-// Leases of a killed process are free at once for the next process, if that one is alone.
+// Leases of a killed process are free at once for the next process, if that one is alone; what hosts have asked for stays.
 func TestEndLeases(t *testing.T) {
 	dir := t.TempDir()
 	open := func(end bool) *Store {
@@ -55,6 +55,10 @@ func TestEndLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 		return len(leases)
+	}
+	const pause = download.PausePrefix + "1/h.example"
+	if _, err := s.Hold(t.Context(), "w", []string{pause}, time.Hour); err != nil {
+		t.Fatal(err)
 	}
 	hold := func(owner string) int {
 		held, err := s.Hold(t.Context(), owner, []string{"shard/1"}, time.Hour)
@@ -81,6 +85,9 @@ func TestEndLeases(t *testing.T) {
 		}
 		if n := lease(); err != nil || swept.Abandoned != want || n != want || hold("other") != want {
 			t.Errorf("leases ended: %t: swept %+v, %v, leased %d", end, swept, err, n)
+		}
+		if kept, err := s.Holders(t.Context(), download.PausePrefix); err != nil || kept[pause] != "w" || len(kept) != 1 {
+			t.Errorf("leases ended: %t: pauses %v, %v", end, kept, err)
 		}
 	}
 	if err := s.Close(); err != nil {

@@ -54,6 +54,6 @@ func (s *Store) Holders(ctx context.Context, prefix string) (map[string]string, 
 		}
 		holders[name] = owner
 		return nil
-	}, "SELECT name, owner FROM roles WHERE name >= ? AND until > ?", prefix, s.now())
+	}, "SELECT name, owner FROM roles WHERE name >= ? AND name < ? AND until > ?", prefix, prefix+"\U0010ffff", s.now())
 	return holders, err
 }

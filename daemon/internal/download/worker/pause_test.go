@@ -138,3 +138,28 @@ func TestPauseWhileATurnIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// A pause that a host has asked for holds for the worker that gets its shard next, too, as after a restart.
+func TestPauseIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		j := w.job("a", download.Setting{Dispatch: 10, MaxAttempts: 3, Concurrency: 1})
+		const after, ok, other = "http://h.example/after/1", "http://h.example/ok/1", "http://other.example/ok/1"
+		w.add(j, after)
+		_, stop := w.start(Options{Owner: "first"})
+		w.until("the host asks for a pause", func() bool { return w.tasks(j)[after].State == download.Waiting && w.tasks(j)[after].Attempts == 1 })
+		stop()
+		paused := time.Now()
+		w.add(j, ok, other)
+		w.start(Options{Owner: "second"})
+		w.until("another host is called", func() bool { return w.tasks(j)[other].State == download.Done })
+		if took := time.Since(paused); took > 20*time.Second {
+			t.Errorf("another host was called after %s", took)
+		}
+		w.until("it is called", func() bool { return w.tasks(j)[ok].State == download.Done })
+		if took := time.Since(paused); took < 29*time.Second {
+			t.Errorf("called %s after it had asked for 30 s", took)
+		}
+	})
+}

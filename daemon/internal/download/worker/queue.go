@@ -47,10 +47,11 @@ type host struct {
 	asked     time.Time // when this host itself was last called
 	slow      time.Duration
 	wants     time.Duration // Crawl-delay of its robots.txt: for jobs that obey it
-	notBefore time.Time
-	at        time.Time // when its first waiting task may begin, while it is in the heap
-	index     int       // in the heap, or -1
-	free      time.Time // for [queue.forecast]: when the host itself might be called once more
+	notBefore time.Time     // the end of the pause that it has asked for
+	kept      time.Time     // what the store knows of that
+	at        time.Time     // when its first waiting task may begin, while it is in the heap
+	index     int           // in the heap, or -1
+	free      time.Time     // for [queue.forecast]: when the host itself might be called once more
 }
 
 // pace records when one server was called and by how many downloads at once: one host, or all hosts that
@@ -216,8 +217,9 @@ func (h *host) noteCall(at time.Time, delay time.Duration) {
 	h.asked, h.pace.last, h.pace.delay = at, at, delay
 }
 
-// ended notes that a task from next has made all its requests to its host.
-func (q *queue) ended(t *task, s signal, now time.Time) {
+// ended notes that a task from next has made all its requests to its host. It returns a host whose pause the store is to
+// keep; nil: none.
+func (q *queue) ended(t *task, s signal, now time.Time) (paused *host) {
 	h := q.hosts[t.host]
 	h.running--
 	t.pace.running--
@@ -236,10 +238,14 @@ func (q *queue) ended(t *task, s signal, now time.Time) {
 	}
 	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(of.notBefore) {
 		of.notBefore = until
+		if until.Sub(of.kept) > time.Second {
+			of.kept, paused = until, of
+		}
 	}
 	for _, p := range slices.Compact([]*pace{of.pace, h.pace, t.pace}) { // mostly it is one
 		q.place(p)
 	}
+	return paused
 }
 
 // turn is from when on a request may be sent to a host, and what was noted before.
@@ -565,7 +571,9 @@ func (s *turns) end(page Page, failure *Failure) {
 		}
 	}
 	s.l.events <- func(l *loop) {
-		l.queue.ended(s.task, is, time.Now())
+		if h := l.queue.ended(s.task, is, time.Now()); h != nil {
+			l.keepPause(h.name, h.kept)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for host, address := range s.addresses {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -70,7 +71,8 @@ func (l *loop) busy() map[int]bool {
 // holding is what one call of holdShards has found.
 type holding struct {
 	held, gained []int
-	give         int // how many are surplus
+	give         int                  // how many are surplus
+	pauses       map[string]time.Time // of hosts of the gained ones, until then
 	seeking
 	ok bool
 }
@@ -109,7 +111,11 @@ func (l *loop) stepShards(now time.Time) time.Time {
 		ctx, cancel := context.WithTimeout(l.store, l.opt.ShardFor)
 		defer cancel()
 		got, err := l.holdShards(ctx, free, keep, leaving, stopping, seeker)
-		if err != nil {
+		var unknown error
+		if got.pauses, unknown = l.keptPauses(ctx, got.gained); unknown != nil {
+			got.gained = nil // they end by themselves
+		}
+		if err = errors.Join(err, unknown); err != nil {
 			l.storeFailed("shards", err)
 		}
 		return func(l *loop) { l.heldShards(got, keep, now) }
@@ -197,6 +203,9 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 	for _, shard := range got.gained {
 		s.held[shard] = now
 		delete(s.leaving, shard)
+	}
+	for host, until := range got.pauses {
+		l.queue.resume(host, now, until)
 	}
 	for _, h := range l.queue.hosts { // hosts that are known from an earlier time
 		if since, ok := s.held[h.shard]; ok && h.asked.Before(since) {
