@@ -238,7 +238,7 @@ func (q *queue) ended(t *task, s signal, now time.Time) (paused *host) {
 	}
 	if until := now.Add(min(s.after, maxAfter)); s.after > 0 && until.After(of.notBefore) {
 		of.notBefore = until
-		if until.Sub(of.kept) > time.Second {
+		if until.Sub(of.kept) > time.Second && (of != h || !t.script) { // a script is no host
 			of.kept, paused = until, of
 		}
 	}
