@@ -19,7 +19,7 @@ func (r *reader) link(a map[string]string) {
 	}
 	rel := words(a["rel"])
 	switch {
-	case has(rel, "canonical"):
+	case has(rel, "canonical"): // a link, whatever else it says
 	case has(rel, "icon"), has(rel, "apple-touch-icon"):
 		if !r.o.Images {
 			return

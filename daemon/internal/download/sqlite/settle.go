@@ -119,8 +119,7 @@ func (s *Store) Sweep(ctx context.Context, keepLogs time.Duration) (download.Swe
 	if err := s.sweepRunning(ctx, &swept); err != nil {
 		return swept, err
 	}
-	err = s.write(ctx, 1, func(t *tx) error { return t.w.exec("DELETE FROM roles WHERE until <= ?", t.now) })
-	if err != nil {
+	if err := s.write(ctx, 1, func(t *tx) error { return t.w.exec("DELETE FROM roles WHERE until <= ?", t.now) }); err != nil {
 		return swept, err
 	}
 	if keepLogs > 0 {

@@ -127,7 +127,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.EndLeases && alone {
-		if err := errors.Join(s.writer.exec("DELETE FROM roles WHERE NOT instr(name, ?) = 1", download.PausePrefix), s.writer.exec("UPDATE OR ROLLBACK tasks SET until = 0 WHERE state = 2")); err != nil {
+		if err := errors.Join(s.writer.exec("DELETE FROM roles WHERE instr(name, ?) <> 1", download.PausePrefix), s.writer.exec("UPDATE OR ROLLBACK tasks SET until = 0 WHERE state = 2")); err != nil {
 			return nil, errors.Join(err, s.writer.close())
 		}
 	}

@@ -122,8 +122,8 @@ func drop(ctx context.Context, n *nemesis, e event) bool {
 	})
 }
 
-// clear clears a filter, which all daemons know when it is answered.
-func clear(ctx context.Context, n *nemesis, e event) bool {
+// clearFilter clears a filter, which all daemons know when it is answered.
+func clearFilter(ctx context.Context, n *nemesis, e event) bool {
 	filter := []string{churned, jobs, prints}[e.target%3]
 	return n.renew(ctx, e, filter, 0, func(ctx context.Context, c *client.Client) bool {
 		_, err := c.ClearFilter(ctx, filter)
@@ -157,7 +157,7 @@ func (n *nemesis) renew(ctx context.Context, e event, filter string, grace time.
 	}
 	n.recreated(batch{filter: filter}.key(memory), from)
 	if done = done && (n.rig.awaitReady(ctx, time.Minute) == nil || ctx.Err() != nil); !done {
-		n.fail("%s cannot be %s", filter, map[bool]string{true: "dropped and made again", false: "cleared"}[grace > 0])
+		n.fail("%s of %s does not succeed", e.name, filter)
 	}
 	return done
 }

@@ -37,7 +37,8 @@ func newRESP(daemons []*daemon, store string) *respAsker {
 	return a
 }
 
-// call makes a call at the next daemon: a command of RedisBloom for every second one that knows it, else one of our own.
+// call makes a call at the next daemon: in every second round of them a command of RedisBloom, if the filter takes that,
+// else one of our own.
 func (a *respAsker) call(ctx context.Context, filter string, items []string, own string, bloom ...any) *redis.Cmd {
 	a.n++
 	args := []any{own, filter, "ITEMS"}

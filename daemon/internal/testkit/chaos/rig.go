@@ -88,11 +88,11 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 	g := &rig{store: store}
 	count := 3
 	var addrs []string
-	filters := map[bool]string{true: ballast}[r.bounded]
+	more := map[bool]string{true: ballast}[r.bounded]
 	digest := map[bool]string{true: ", digest: 64"}[store == "embedded" && r.growing()]
 	layout := map[bool]string{true: ", layout: fingerprints"}[inRedis(store)]
+	filters := "[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact" + digest + "}, {id: 5, name: prints, capacity: 1500000, error_rate: 0.000001" + layout + "}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + more + "]"
 	env := []string{
-		"URIFILTER_FILTERS=[{id: 1, name: uri, error_rate: 0.000001, " + size(r.growing()) + "}, {id: 4, name: jobs, kind: exact" + digest + "}, {id: 5, name: prints, capacity: 1500000, error_rate: 0.000001" + layout + "}, {id: 2, name: days, kind: timing, expire: 2160h}, {id: 3, name: seconds, kind: timing, expire: 4s}" + filters + "]",
 		"URIFILTER_CHECKPOINT_BYTES=256KiB", "URIFILTER_LOG_LEVEL=info", "URIFILTER_SHUTDOWN_TIMEOUT=5s",
 	}
 	switch store {
@@ -110,13 +110,12 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 			return nil, err
 		}
 		g.mariadb, addrs = s, []string{s.Addr}
-		var filters []string
-		for i, name := range []string{forEver, forDays, "", jobs, prints} {
-			if name != "" {
-				filters = append(filters, fmt.Sprintf("{id: %d, name: %s, kind: exact, store: mysql}", i+1, name))
-			}
+		filters = ""
+		for _, name := range []string{forEver, forDays, jobs, prints} { // all that do not expire
+			filters += ", {name: " + name + ", kind: exact, store: mysql}"
 		}
-		env = append(env[1:], "URIFILTER_FILTERS=["+strings.Join(filters, ", ")+"]", "URIFILTER_MYSQL_USER="+name, "URIFILTER_MYSQL_DATABASE="+name, "URIFILTER_MYSQL_PASSWORD_FILE="+password)
+		filters = "[" + filters[2:] + "]"
+		env = append(env, "URIFILTER_MYSQL_USER="+name, "URIFILTER_MYSQL_DATABASE="+name, "URIFILTER_MYSQL_PASSWORD_FILE="+password)
 	case "sentinel":
 		sentinel, master, replica := redistest.Sentinels(t, nil)
 		g.servers, g.sentinel, addrs = []*redistest.Server{master, replica}, sentinel, []string{sentinel.Addr}
@@ -131,6 +130,7 @@ func newRig(t testing.TB, store string, binaries []string, r *round) (*rig, erro
 	default:
 		return nil, fmt.Errorf("store %q: want embedded, redis, sentinel, cluster or mysql", store)
 	}
+	env = append(env, "URIFILTER_FILTERS="+filters)
 	if inRedis(store) {
 		env = append(env, "URIFILTER_STORE=redis", "URIFILTER_REDIS_IN_DOUBT="+r.inDoubt)
 	}

@@ -164,8 +164,8 @@ func (b *batchCommand) pass(cmd *cobra.Command, daemon *client.Client, out io.Wr
 		t.skippedText = "invalid\t\n"
 	}
 	// On a terminal the items themselves show the progress.
-	if !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON {
-		t.progress = &progress{terminal.NewProgress(errOut, true), size, start}
+	if line := terminal.NewProgress(errOut, !terminal.Is(out) && !b.quiet && b.summary.value != summaryJSON); line != nil {
+		t.progress = &progress{line, size, start}
 	}
 	if text != nil && !b.input.ndjson() && b.as == "" && !b.quiet && b.summary.value != summaryJSON {
 		t.warn = errOut

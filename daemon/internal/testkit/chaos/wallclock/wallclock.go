@@ -20,9 +20,8 @@ import (
 const Variable = "CHAOS_CLOCK"
 
 // Build compiles the program into dir: that of the working tree, or, if revision is not empty, of that revision of
-// git. With steps, its wall clock can be set: it gets a package
-// time whose Now adds what a file says, and follows that file. Otherwise the program does not differ; timers and the
-// monotonic clock are left alone.
+// git. With steps, its wall clock can be set: it gets a package time whose Now adds what a file says, and follows that
+// file. Otherwise the program does not differ; timers and the monotonic clock are left alone.
 func Build(dir, revision string, steps bool) (binary, module string, err error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cr-clawer/urifilter").Output()
 	if err != nil {

@@ -44,7 +44,7 @@ func halted(ctx context.Context, s interface{ Signal(os.Signal) }, e event) bool
 	return true
 }
 
-func redisSlow(ctx context.Context, n *nemesis, e event) bool {
+func slowLink(ctx context.Context, n *nemesis, e event) bool {
 	link := n.linkOf(e)
 	link.setDelay(time.Duration(e.target*5) * time.Millisecond)
 	defer link.setDelay(0)
@@ -52,12 +52,12 @@ func redisSlow(ctx context.Context, n *nemesis, e event) bool {
 	return true
 }
 
-func redisCut(ctx context.Context, n *nemesis, e event) bool {
+func cutLink(ctx context.Context, n *nemesis, e event) bool {
 	breakLink(ctx, n.linkOf(e), e)
 	return true
 }
 
-func redisPartition(ctx context.Context, n *nemesis, e event) bool {
+func holdLink(ctx context.Context, n *nemesis, e event) bool {
 	link := n.linkOf(e)
 	link.interrupt()
 	pause(ctx, e.length)
