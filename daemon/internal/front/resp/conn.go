@@ -413,6 +413,9 @@ func (c *conn) tryJudge(op batch.Op, key []byte, at []scan.Span, how terms) erro
 	if err := c.checkItems(at); err != nil {
 		return err
 	}
+	if err := refuseID(key); err != nil {
+		return err
+	}
 	if n := int64(len(at)) * batch.ItemBytes; len(at) > maxMerged && n > c.items {
 		if !c.hold(n - c.items) {
 			return &problem.Error{Code: problem.Overloaded, Detail: errBudget.Error()}

@@ -10,9 +10,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items/scan"
 )
 
+// refuseID returns an error for a key that is a number: no filter has such a name. Engine.Find takes
+// it for the id of a filter, which a client of Redis does not mean.
+func refuseID(key []byte) error {
+	if len(key) == 0 || key[0] >= 'A' {
+		return nil
+	}
+	return &engine.UnknownFilterError{Ref: string(key)}
+}
+
 // filterOf finds the filter that an argument names; nil: there is none. It answers other errors.
 func (c *conn) filterOf(a scan.Span) (f *engine.Filter, ok bool) {
-	f, err := c.s.opt.Engine.Find(c.s.ctx, c.str(a))
+	err := refuseID(c.rd.arg(a))
+	if err == nil {
+		f, err = c.s.opt.Engine.Find(c.s.ctx, c.str(a))
+	}
 	switch {
 	case isUnknown(err):
 		return nil, true

@@ -226,6 +226,15 @@ var answers = []struct{ command, two, three string }{
 	{"BF.INFO s", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
 	{"SADD 1+1 x", `-ERR invalid_filter: name: "1+1": want a letter or _, then letters, digits, _ . : -, 64 at most`, ""},
 
+	{"BF.ADD 1 x", `-ERR invalid_filter: name: "1": want a letter or _, then letters, digits, _ . : -, 64 at most`, ""}, // uri has this id
+	{"SADD +1 x", `-ERR invalid_filter: name: "+1": want a letter or _, then letters, digits, _ . : -, 64 at most`, ""},
+	{"BF.EXISTS 1 1", ":0", "#f"},
+	{"UF.FILTER 1 x", `-ERR unknown_filter: filter "1": unknown`, ""},
+	{"EXISTS 1", ":0", ""},
+	{"TYPE 1", "+none", ""},
+	{"DEL 1", ":0", ""},
+	{"BF.INFO 1", "-ERR not found", ""},
+
 	{"UF.FILTER ip 1 2 1", "*2 $1 1 $1 2", ""},
 	{"UF.FILTER ip ITEMS ITEMS EXPIRE", "*2 $5 ITEMS $6 EXPIRE", ""},
 	{"UF.CHECK ip 1 7", "*2 :0 :1", "*2 #f #t"},
