@@ -24,7 +24,7 @@ import (
 // others are commands whose answers in the form of the table would say little; with them the table
 // has every command. A client is to understand them, and none is an error.
 var others = []string{"COMMAND COUNT", "COMMAND", "COMMAND DOCS BF.ADD", "INFO", "CLIENT ID", "CLIENT INFO",
-	"BF.ADD d 1", "BF.SCANDUMP d 1", "SADD jobs 1", "UF.RESERVE jobs 60 a b", "FLUSHDB", "HELLO 2", "HELLO", "RESET", "QUIT"}
+	"BF.ADD d 1", "BF.SCANDUMP d 1", "SADD jobs 1", "UF.RESERVE jobs 60 a b", "MULTI", "DISCARD", "FLUSHDB", "HELLO 2", "HELLO", "RESET", "QUIT"}
 
 // TestTableHasEveryCommand: there is no command that clients are not tried with.
 func TestTableHasEveryCommand(t *testing.T) {

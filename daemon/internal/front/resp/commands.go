@@ -24,6 +24,8 @@ type command struct {
 	writes  bool   // it changes something
 	summary string // a sentence
 	run     func(c *conn, args []scan.Span)
+	// endsMulti: it is done between MULTI and EXEC, too.
+	endsMulti bool
 	// merges: pipelined commands of one item become one batch, which each answers.
 	merges bool
 	each   func(c *conn, key []byte, at []scan.Span)
@@ -35,10 +37,13 @@ func newCommands() map[string]*command {
 	for _, c := range []command{
 		{name: "PING", arity: -1, scope: scopeRead, run: ping, summary: "Answers PONG, or its argument."},
 		{name: "ECHO", arity: 2, scope: scopeRead, run: echo, summary: "Answers its argument."},
-		{name: "QUIT", arity: -1, run: quit, summary: "Closes the connection."},
+		{name: "QUIT", arity: -1, run: quit, endsMulti: true, summary: "Closes the connection."},
 		{name: "HELLO", arity: -1, run: hello, summary: "Chooses the version of the protocol, and may log in."},
 		{name: "AUTH", arity: -2, run: auth, summary: "Logs in with a token."},
-		{name: "RESET", arity: 1, run: reset, summary: "Logs out, and goes back to RESP2."},
+		{name: "RESET", arity: 1, run: reset, endsMulti: true, summary: "Logs out, and goes back to RESP2."},
+		{name: "MULTI", arity: 1, scope: scopeRead, run: multi, summary: "Begins a transaction, of which nothing is done."},
+		{name: "EXEC", arity: 1, scope: scopeRead, run: exec, endsMulti: true, summary: "Ends it, with an error."},
+		{name: "DISCARD", arity: 1, scope: scopeRead, run: discard, endsMulti: true, summary: "Ends it."},
 		{name: "SELECT", arity: 2, scope: scopeRead, run: selectDB, summary: "Chooses the database, of which there is one: 0."},
 		{name: "CLIENT", arity: -2, scope: scopeRead, run: client, summary: "ID, SETNAME, GETNAME, SETINFO, INFO, NO-EVICT, NO-TOUCH."},
 		{name: "COMMAND", arity: -1, scope: scopeRead, run: describe, summary: "Describes the commands: COUNT, DOCS, INFO."},

@@ -44,6 +44,7 @@ type conn struct {
 	id        int64
 	name      string // as CLIENT SETNAME says
 	quit      bool
+	multi     bool // within a transaction, of which nothing is done
 
 	secret string // of the token with which the client has logged in; "": it has not
 	asked  time.Time
@@ -306,6 +307,8 @@ func (c *conn) do() {
 	case cmd == nil:
 		c.unknown(name, args[1:])
 		return
+	case c.multi && !cmd.endsMulti:
+		c.wr.fail("ERR this server has no transactions: nothing between MULTI and EXEC is done; send the commands without these, in a pipeline")
 	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
 		c.wr.fail("ERR wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command")
 	case !c.may(cmd.scope):

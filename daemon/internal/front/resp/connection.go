@@ -137,10 +137,35 @@ func reset(c *conn, _ []scan.Span) {
 
 // logOut makes the client a stranger, if tokens are wanted.
 func (c *conn) logOut() {
-	c.secret = ""
+	c.secret, c.multi = "", false
 	if c.s.opt.Access.AsksTokens() {
 		c.rd.bytes, c.rd.count = strangerBytes, strangerArgs
 	}
+}
+
+// multi begins a transaction that fails. If MULTI were refused, the commands that a client has sent behind it
+// would be done, and their items be seen, while the client tells its program that all has failed.
+func multi(c *conn, _ []scan.Span) {
+	c.multi = true
+	c.wr.ok()
+}
+
+func exec(c *conn, _ []scan.Span) {
+	if !c.multi {
+		c.wr.fail("ERR EXEC without MULTI")
+		return
+	}
+	c.multi = false
+	c.wr.fail("EXECABORT Transaction discarded: this server has none; send the commands without MULTI and EXEC, in a pipeline")
+}
+
+func discard(c *conn, _ []scan.Span) {
+	if !c.multi {
+		c.wr.fail("ERR DISCARD without MULTI")
+		return
+	}
+	c.multi = false
+	c.wr.ok()
 }
 
 func selectDB(c *conn, args []scan.Span) {

@@ -235,6 +235,9 @@ var answers = []struct{ command, two, three string }{
 	{"DEL 1", ":0", ""},
 	{"BF.INFO 1", "-ERR not found", ""},
 
+	{"EXEC", "-ERR EXEC without MULTI", ""},
+	{"DISCARD", "-ERR DISCARD without MULTI", ""},
+
 	{"UF.FILTER ip 1 2 1", "*2 $1 1 $1 2", ""},
 	{"UF.FILTER ip ITEMS ITEMS EXPIRE", "*2 $5 ITEMS $6 EXPIRE", ""},
 	{"UF.CHECK ip 1 7", "*2 :0 :1", "*2 #f #t"},
@@ -307,6 +310,25 @@ func TestAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of a transaction nothing is done. A client sends all of it at once, and tells its program of one error.
+func TestTransactionsFail(t *testing.T) {
+	r := newRig(t)
+	const refused = "-ERR this server has no transactions: nothing between MULTI and EXEC is done; send the commands without these, in a pipeline\r\n"
+	const aborted = "-EXECABORT Transaction discarded: this server has none; send the commands without MULTI and EXEC, in a pipeline\r\n"
+	add := command("BF.ADD", "uri", "a")
+	for _, test := range []struct{ text, want string }{
+		{command("MULTI") + add + add + command("DEL", "uri") + command("MULTI") + command("EXEC"), "+OK\r\n" + strings.Repeat(refused, 4) + aborted},
+		{command("MULTI") + add + command("DISCARD"), "+OK\r\n" + refused + "+OK\r\n"},
+		{command("MULTI") + add + command("RESET"), "+OK\r\n" + refused + "+RESET\r\n"},
+		{command("MULTI") + add, "+OK\r\n" + refused},
+		{command("MULTI") + command("EXEC") + add, "+OK\r\n" + aborted + ":1\r\n"},
+	} {
+		if got := r.exchange(t, test.text+command("QUIT")); got != test.want+"+OK\r\n" {
+			t.Errorf("%q: got\n%s\nwant\n%s", test.text, got, test.want)
+		}
 	}
 }
 
@@ -798,6 +820,8 @@ func TestTokens(t *testing.T) {
 		{"AUTH filter secret-filter|BF.ADD uri 2", "+OK|:1"},
 		{"AUTH secret-filter|BF.ADD new 1", "+OK|-NOPERM token filter lacks the scope admin"},
 		{"AUTH secret-filter|DEL uri", "+OK|-NOPERM token filter lacks the scope admin"},
+		{"MULTI|AUTH secret-filter|BF.EXISTS uri 1", "-NOAUTH Authentication required.|+OK|:1"},
+		{"AUTH secret-filter|MULTI|RESET|AUTH secret-filter|BF.EXISTS uri 1", "+OK|+OK|+RESET|+OK|:1"},
 		{"AUTH secret-filter|RESET|BF.ADD uri 1", "+OK|+RESET|-NOAUTH Authentication required."},
 		{"AUTH secret-admin|BF.ADD new 1|DEL new", "+OK|:1|:1"},
 		{"AUTH secret-admin|FLUSHALL", "+OK|+OK"},

@@ -72,6 +72,14 @@ def methods(host, port):
     fresh = pipe.execute()
     assert len(fresh) == 1000 and not any(fresh[1::2]) and sum(fresh) > 480, sum(fresh)
 
+    try:
+        with r.pipeline() as pipe:  # a transaction, which is redis-py's default
+            pipe.sadd("pyset", "m").sadd("pyset", "n").execute()
+        raise AssertionError("a transaction")
+    except redis.ResponseError as err:
+        assert "no transactions" in str(err), err
+    assert r.smismember("pyset", "m", "n") == [0, 0]
+
     name, items, held = r.execute_command("UF.RESERVE", "pyset", 60, "b", "c")
     assert items == ["c"] and held == 0 and len(name) == 32, (name, items, held)
     assert r.execute_command("UF.COMMIT", "pyset", name) == [1, []]
