@@ -34,6 +34,9 @@ const (
 	// knownFor is for how long a token is believed before it is looked up again: a token that is
 	// taken away ends its connections' rights after this time.
 	knownFor = time.Second
+	// closeGrace is for how long a client may send nothing before its connection is closed, whose sending half is:
+	// long enough for a round trip over a long distance.
+	closeGrace = 500 * time.Millisecond
 )
 
 // conn is one connection, with the buffers that its commands need. One goroutine uses it.
@@ -139,6 +142,7 @@ func (r *replayed) Read(b []byte) (int, error) {
 
 // serve answers commands until the client leaves, or cannot be understood, or the server stops.
 func (c *conn) serve() {
+	answered := false
 	defer func() {
 		if p := recover(); p != nil {
 			c.s.opt.Log.Error("panic in a command", "err", p, "stack", string(debug.Stack()))
@@ -150,6 +154,9 @@ func (c *conn) serve() {
 			c.endLoading(name)
 		}
 		c.rd.release()
+		if answered {
+			c.linger()
+		}
 		if c.rw != nil {
 			_ = c.rw.Close()
 		}
@@ -177,11 +184,26 @@ func (c *conn) serve() {
 			err = c.fill()
 		}
 		if err != nil {
-			c.end(err)
+			answered = c.end(err)
 			return
 		}
 	}
-	c.flush()
+	answered = c.flush()
+}
+
+// linger lets the client read its answers. If the connection were closed while the client is still sending, it
+// would be reset, and answers to items that are remembered be thrown away on both sides.
+func (c *conn) linger() {
+	for _, one := range []net.Conn{c.rw, c.raw} {
+		if half, ok := one.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite() // if it fails, so does reading
+		}
+	}
+	var err error
+	for now, late := time.Now(), time.Now().Add(c.s.opt.Limits.Timeout); err == nil && now.Before(late); now = time.Now() {
+		_ = c.raw.SetReadDeadline(now.Add(closeGrace))
+		_, err = c.raw.Read(c.rd.own)
+	}
 }
 
 // fill reads more. A client may wait before a command for as long as it likes, but not within one: what
@@ -226,8 +248,8 @@ func (c *conn) readBy(t time.Time) {
 // errStalled ends a connection whose client pauses within a command.
 var errStalled = errors.New("stalled")
 
-// end answers what ends the connection.
-func (c *conn) end(err error) {
+// end answers what ends the connection. It reports whether the client can still read.
+func (c *conn) end(err error) bool {
 	var protocol protocolError
 	switch {
 	case errors.As(err, &protocol):
@@ -240,7 +262,7 @@ func (c *conn) end(err error) {
 	if c.rw == nil {
 		c.rw = c.raw // the answer to one who speaks another protocol is in plain text
 	}
-	c.flush()
+	return c.flush()
 }
 
 // holdOut takes memory for n bytes of answers, until they are sent.

@@ -1,6 +1,7 @@
 package resp_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -1011,6 +1013,84 @@ func TestDrain(t *testing.T) {
 		if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
 			t.Errorf("after the end: %q, %v", rest, err)
 		}
+	}
+}
+
+// halved is a connection that notes whether its sending half was ended before it was closed.
+type halved struct {
+	*net.TCPConn
+	half  atomic.Bool
+	early *atomic.Int32
+}
+
+func (h *halved) CloseWrite() error {
+	h.half.Store(true)
+	return h.TCPConn.CloseWrite()
+}
+
+func (h *halved) Close() error {
+	if !h.half.Load() {
+		h.early.Add(1)
+	}
+	return h.TCPConn.Close()
+}
+
+type halving struct {
+	net.Listener
+	early atomic.Int32
+}
+
+func (l *halving) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &halved{TCPConn: c.(*net.TCPConn), early: &l.early}, nil
+}
+
+// A client that is still sending when the server leaves gets an answer for each item that is remembered: a
+// connection that was closed at once would be reset, and the answers on their way be thrown away.
+func TestDrainOfABusyClient(t *testing.T) {
+	r := newRig(t)
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = inner.Addr().String()
+	l, served := &halving{Listener: inner}, make(chan error, 1)
+	go func() { served <- r.front.Serve(l, false) }()
+	c := r.dial(t)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for i := 0; ; i++ {
+			if _, err := io.WriteString(c, command("SADD", "busy", fmt.Sprint(i))); err != nil {
+				return
+			}
+		}
+	}()
+	var n uint64
+	for lines := bufio.NewScanner(c); lines.Scan(); n++ {
+		if n == 1000 {
+			go r.front.Drain(time.Minute)
+		}
+	}
+	_ = c.Close()
+	<-sent
+	_ = inner.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	r.front.Drain(time.Minute)
+	f, err := r.Engine.Lookup("busy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has := f.Stats().Items; has != n {
+		t.Errorf("%d items were answered, %d are remembered", n, has)
+	}
+	if l.early.Load() > 0 {
+		t.Error("the connection was closed while its client was sending")
 	}
 }
 
