@@ -51,10 +51,15 @@ func (c *Flags) RegisterPatience(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "keep trying for this time while the daemon restarts, is not ready or is too busy; 0: do not wait")
 }
 
+// Server returns the URL of the daemon, or those of several with commas between.
+func (c *Flags) Server(cmd *cobra.Command) string {
+	return command.FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
+}
+
 // Dial makes the client that the flags describe. It makes no call; a fault of the flags is a
 // [command.UsageError]. The caller closes the client.
 func (c *Flags) Dial(cmd *cobra.Command) (*client.Client, error) {
-	server := command.FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")
+	server := c.Server(cmd)
 	token, err := c.token.Read(cmd)
 	if err != nil {
 		return nil, err
@@ -123,7 +128,7 @@ func (c *Flags) Target(cmd *cobra.Command) (Target, error) {
 		return Target{}, err
 	}
 	daemon.Close()
-	text := strings.TrimSpace(command.FlagOrEnv(cmd, "server", c.server, "URIFILTER_URL")) // as the client does
+	text := strings.TrimSpace(c.Server(cmd)) // as the client does
 	if strings.Contains(text, ",") {
 		return Target{}, command.UsageError{Err: errors.New("--server: want one daemon, not several")}
 	}

@@ -229,6 +229,9 @@ func digestsSource(in *bufio.Reader) source {
 			if string(line) != digestsEnd+strconv.FormatInt(n, 10)+digestsClose {
 				return "", &notText{fmt.Sprintf("the list has %s digests, and its last line says %s", human.Count(n), digest), "what it has is imported; export again for the rest"}
 			}
+			if _, err := in.Peek(1); err == nil {
+				return "", &notText{"there is more after the last line of the export", "import exports one by one: what comes after the first is not imported"}
+			}
 			return "", io.EOF
 		case errors.Is(err, io.EOF):
 			return "", &notText{fmt.Sprintf("the list is cut off after %s digests", human.Count(n)), "what it has is imported; `urifilter export` with the same --output goes on with it"}

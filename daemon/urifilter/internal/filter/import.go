@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,7 +110,7 @@ func (c *importCommand) fromFile(cmd *cobra.Command, name string) error {
 		return err
 	}
 	defer source.Close()
-	s := importState{Source: name, Filter: c.conn.filter(cmd), As: string(c.as), Format: c.input.value}
+	s := importState{Source: name, Daemon: withoutPasswords(c.conn.Server(cmd)), Filter: c.conn.filter(cmd), As: string(c.as), Format: c.input.value}
 	if info, err := os.Stat(name); err == nil {
 		s.Size, s.Modified = info.Size(), info.ModTime().UTC().Round(0)
 	}
@@ -172,6 +173,7 @@ func (c *importCommand) finish(err error) error {
 // importState is how far an import is. What it says is done, the daemon has answered.
 type importState struct {
 	Source   string    `json:"source"`
+	Daemon   string    `json:"daemon,omitempty"` // its URL; "": written before it was noted
 	Filter   string    `json:"filter"`
 	As       string    `json:"as,omitempty"`
 	Format   string    `json:"format,omitempty"`
@@ -181,6 +183,20 @@ type importState struct {
 
 	Lines  int64  `json:"lines"`            // of the file that are done
 	Cursor uint64 `json:"cursor,omitempty"` // of the set
+}
+
+// withoutPasswords cuts users and passwords out of the URLs of daemons, with commas between them.
+func withoutPasswords(servers string) string {
+	all := strings.Split(servers, ",")
+	for i, one := range all {
+		scheme, rest, found := strings.Cut(strings.TrimSpace(one), "://")
+		if !found {
+			scheme, rest = "http", scheme
+		}
+		host, path, _ := strings.Cut(rest, "/")
+		all[i] = scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + strings.TrimRight(path, "/")
+	}
+	return strings.Join(all, ",")
 }
 
 // resume takes from the file how far an earlier run was. "": there is no file.
@@ -201,9 +217,12 @@ func (s *importState) resume(file string) error {
 	}
 	same := before
 	same.Lines, same.Cursor = s.Lines, s.Cursor
+	if before.Daemon == "" {
+		same.Daemon = s.Daemon
+	}
 	if same != *s {
-		return fmt.Errorf("--state %s: is of another import, of %s into %s, or its source has changed since%sremove the file to import from the beginning",
-			file, before.Source, before.Filter, command.HintMark)
+		return fmt.Errorf("--state %s: is of another import, of %s into %s of %s, or its source has changed since%sremove the file to import from the beginning",
+			file, before.Source, before.Filter, cmp.Or(before.Daemon, "a daemon"), command.HintMark)
 	}
 	s.Lines, s.Cursor = before.Lines, before.Cursor
 	return nil
@@ -314,7 +333,7 @@ func (c *importCommand) set(cmd *cobra.Command, db *redis.Client, at, key string
 	}
 	defer daemon.Close()
 	m := &members{ctx: ctx, db: db, key: key}
-	s := importState{Source: at, Filter: c.conn.filter(cmd)}
+	s := importState{Source: at, Daemon: withoutPasswords(c.conn.Server(cmd)), Filter: c.conn.filter(cmd)}
 	m.server, err = m.runID()
 	if c.state != "" {
 		if err != nil {

@@ -1,12 +1,15 @@
 package filter
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,6 +61,10 @@ func TestImportGoesOn(t *testing.T) {
 		}
 		have, _ := s.Items("ip", "")
 		s.Intercept(nil)
+		// Another daemon has nothing of it.
+		if code, _, errOut := cli(t, clienttest.NewServer(t), "", args...); code != 1 || !strings.Contains(errOut, "is of another import") {
+			t.Errorf("another daemon: got %d, %q", code, errOut)
+		}
 		if code, out, errOut := cli(t, s, "", args...); code != 0 || out != "" || !strings.HasPrefix(errOut, fmt.Sprintf("%s read, ", thousands(n-have))) {
 			t.Errorf("the rest: got %d, %q, %q; the filter had %d", code, out, errOut, have)
 		}
@@ -75,6 +82,35 @@ func TestImportGoesOn(t *testing.T) {
 		write(t, state, "{")
 		if code, _, errOut := cli(t, s, "", args...); code != 1 || !strings.Contains(errOut, "no state of an import") {
 			t.Errorf("no state: got %d, %q", code, errOut)
+		}
+	}
+}
+
+// TestImportOfJoinedExports: of two exports in one file, as cat makes it, the second is not left out in silence.
+func TestImportOfJoinedExports(t *testing.T) {
+	const one = digestsMark + "1}\n" + "aa\n" + digestsEnd + "1" + digestsClose
+	for text, want := range map[string]error{one: io.EOF, one + one: &notText{}} {
+		in := bufio.NewReader(strings.NewReader(text))
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		next := digestsSource(in)
+		if item, err := next(); item != "aa" || err != nil {
+			t.Errorf("got %q, %v", item, err)
+		}
+		if _, err := next(); reflect.TypeOf(err) != reflect.TypeOf(want) {
+			t.Errorf("%q: got %v, want a %T", text, err, want)
+		}
+	}
+}
+
+func TestWithoutPasswords(t *testing.T) {
+	for text, want := range map[string]string{
+		"127.0.0.1:8000":                         "http://127.0.0.1:8000/",
+		"https://me:secret@a.example/filter/, b": "https://a.example/filter,http://b/",
+	} {
+		if got := withoutPasswords(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
 }
