@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 )
 
 const (
@@ -70,7 +72,7 @@ func (p Prefetcher) Prefetch(keys []Hash) {
 // Map is a bit-map. It is safe for concurrent use.
 type Map struct {
 	header Header
-	mem    memory
+	mem    mapped.Memory
 	blocks []block
 	ahead  Prefetcher
 	probes *probes
@@ -97,7 +99,7 @@ func New(h Header) (*Map, error) {
 
 // makeMap is New for a header that is known to be sound.
 func makeMap(h Header) (*Map, error) {
-	mem, err := allocate(h.Blocks * blockBytes)
+	mem, err := mapped.Allocate(int(h.Blocks * blockBytes))
 	if err != nil {
 		return nil, fmt.Errorf("bit-map of %d bytes: %w", h.Blocks*blockBytes, err)
 	}
@@ -116,7 +118,7 @@ func (m *Map) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.blocks = nil
-	return m.mem.free()
+	return m.mem.Free()
 }
 
 // Header describes the map.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 )
 
 // Recent knows some of the items of a map whose bits are elsewhere: those that were asked for
@@ -50,7 +52,7 @@ type segment struct {
 	first, blocks uint64
 
 	mu   sync.Mutex
-	mem  memory
+	mem  mapped.Memory
 	sets []recentSet
 }
 
@@ -97,7 +99,7 @@ func (s *segment) resize(sets uint64) (evicted uint64, err error) {
 	if sets == uint64(len(s.sets)) {
 		return 0, nil
 	}
-	mem, err := allocate(sets * setBytes)
+	mem, err := mapped.Allocate(int(sets * setBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +119,7 @@ func (s *segment) resize(sets uint64) (evicted uint64, err error) {
 	if oldMem == nil {
 		return 0, nil
 	}
-	return evicted, oldMem.free()
+	return evicted, oldMem.Free()
 }
 
 // setOf returns the set of a block of a segment, in proportion.
@@ -340,7 +342,7 @@ func (r *Recent) Close() error {
 		s := &r.segments[i]
 		s.mu.Lock()
 		if s.mem != nil {
-			if err := s.mem.free(); err != nil && first == nil {
+			if err := s.mem.Free(); err != nil && first == nil {
 				first = err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/canonical"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 )
 
 // Spec describes a filter: its settings, with all defaults. It does not change while the
@@ -104,7 +105,7 @@ func BitMapHeader(spec Spec, b Identity, mayPair bool) (h bloom.Header, err erro
 // up the memory of all filters. A store that holds only a part of it need not call this.
 func FitsMemory(spec Spec, h bloom.Header) error {
 	bound := spec.Bound()
-	if has := bloom.Memory(); has > 0 && h.Bytes() > has {
+	if has := mapped.Machine(); has > 0 && h.Bytes() > has {
 		return &SpecError{Field: "capacity", Msg: fmt.Sprintf("%d items at an error rate of %g take %.1f GB, and this machine has %.1f GB of memory", bound.Items, bound.ErrorRate, float64(h.Bytes())/1e9, float64(has)/1e9)}
 	}
 	return nil

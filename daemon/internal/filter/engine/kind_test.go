@@ -8,6 +8,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 )
 
 // A filter that is made like another one has its format, if it is made for the same.
@@ -36,7 +37,7 @@ func TestFormatOfAFilterMadeLikeAnother(t *testing.T) {
 }
 
 func TestBitMapThatNoMemoryHolds(t *testing.T) {
-	if bloom.Memory() == 0 {
+	if mapped.Machine() == 0 {
 		t.Log("how much memory this machine has is not known: only what fits is tried")
 	} else {
 		var spec *SpecError

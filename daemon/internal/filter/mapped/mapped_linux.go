@@ -1,6 +1,7 @@
 // Package mapped has memory that is not on Go's heap: in huge pages, because probes are random and
 // with small pages each would miss the TLB, too; and it returns to the system as soon as it is freed.
-// It keeps no account of it, and nothing checks that freed memory is not used.
+// It keeps no account of it, and nothing checks that freed memory is not used. It knows how much the
+// machine has.
 package mapped
 
 import "golang.org/x/sys/unix"
@@ -51,6 +52,15 @@ func (m Memory) Extend(size int) (Memory, error) {
 	}
 	advise(mem)
 	return mem, nil
+}
+
+// Machine returns how many bytes of memory this machine has, or 0 if that is not known.
+func Machine() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit) // narrower on some processors
 }
 
 // Free returns the memory, which must not be used afterwards.

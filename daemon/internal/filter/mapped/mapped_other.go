@@ -16,3 +16,6 @@ func (m Memory) Extend(size int) (Memory, error) {
 
 // Free returns the memory.
 func (m Memory) Free() error { return nil }
+
+// Machine returns how many bytes of memory this machine has, or 0 if that is not known.
+func Machine() uint64 { return 0 }

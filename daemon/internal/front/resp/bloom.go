@@ -8,10 +8,10 @@ import (
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/batch"
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/items/scan"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/scaling"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 )
 
@@ -437,7 +437,7 @@ func (c *conn) beginLoading(name string, head []byte) {
 		return
 	}
 	held := int64(size) + int64(len(head))
-	if size > bloom.Memory() && bloom.Memory() > 0 || !c.hold(held) {
+	if size > mapped.Machine() && mapped.Machine() > 0 || !c.hold(held) {
 		c.error(&problem.Error{Code: problem.Overloaded, Detail: fmt.Sprintf("the filter takes %d bytes, and calls may not hold so much at once: raise limits.held_bytes for the time of loading", size)})
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/mapped"
 	"github.com/cr-clawer/urifilter/daemon/internal/lab"
 )
 
@@ -157,7 +158,7 @@ func Measure(ctx context.Context, capacity uint64, errorRate float64, asked int,
 	if err != nil {
 		return Fill{}, err
 	}
-	if has := bloom.Memory(); has > 0 && h.Bytes() > has {
+	if has := mapped.Machine(); has > 0 && h.Bytes() > has {
 		return Fill{}, fmt.Errorf("a filter for %d items takes %d bytes, and this machine has %d", capacity, h.Bytes(), has)
 	}
 	f := Fill{
