@@ -12,6 +12,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 )
 
@@ -157,7 +158,7 @@ func sweeps(s settings) error {
 			fill(live, add)
 			now += 2 * time.Hour
 			start := time.Now()
-			for range timing.Parts {
+			for range table.Parts {
 				if err := e.Sweep(); err != nil {
 					return err
 				}

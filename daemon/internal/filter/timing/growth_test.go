@@ -3,6 +3,8 @@ package timing
 import (
 	"testing"
 	"time"
+
+	plain "github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 )
 
 // A million keys: the memory that they use, and that it is given back.
@@ -23,8 +25,8 @@ func TestNoRaceMemory(t *testing.T) {
 	if full.Items != n || full.Bytes > 32*n {
 		t.Errorf("%+v", full)
 	}
-	sweep := func() Stats {
-		for range Parts {
+	sweep := func() plain.Stats {
+		for range plain.Parts {
 			if err := table.Sweep(); err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +41,7 @@ func TestNoRaceMemory(t *testing.T) {
 		t.Errorf("nine tenths expired: %+v, before %+v", got, full)
 	}
 	h.pass(time.Minute)
-	if got := sweep(); got != (Stats{}) {
+	if got := sweep(); got != (plain.Stats{}) {
 		t.Errorf("all expired: %+v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
+	plain "github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 )
 
 // hands is a Clock that moves only when it is told to.
@@ -168,8 +169,8 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 		}
 	}
 	found := 0
-	for i := range Parts {
-		part := table.Keys().Part(i, now, nil)
+	for i := range plain.Parts {
+		part := table.Part(i, now, nil)
 		for n, e := range part {
 			if n > 0 && !less(part[n-1].Key, e.Key) {
 				t.Fatalf("part %d is not in order", i)
@@ -183,7 +184,7 @@ func TestNoRaceAgainstAMap(t *testing.T) {
 	if found != live {
 		t.Errorf("%d entries, want %d", found, live)
 	}
-	for range Parts {
+	for range plain.Parts {
 		if err := table.Sweep(); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func TestExactlyOnce(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			for range Parts {
+			for range plain.Parts {
 				if err := table.Sweep(); err != nil {
 					t.Error(err)
 				}
@@ -242,7 +243,7 @@ func TestPutAndAdvance(t *testing.T) {
 	now := table.Now()
 	k := keys(0, 4)
 	for i, until := range []int64{now + 10, now, now - 1e12, now + 1e15} {
-		if err := table.Put(Entry{Key: k[i], Until: until}); err != nil {
+		if err := table.Put(table.Now(), plain.Entry{Key: k[i], Until: until}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,7 +251,7 @@ func TestPutAndAdvance(t *testing.T) {
 	if table.Has(k, fresh); fresh[0] || !fresh[1] || !fresh[2] || fresh[3] {
 		t.Errorf("fresh: %v", fresh)
 	}
-	if err := table.Put(Entry{Key: k[3], Until: now - 5}); err != nil { // the later of two entries in a journal
+	if err := table.Put(table.Now(), plain.Entry{Key: k[3], Until: now - 5}); err != nil { // the later of two entries in a journal
 		t.Fatal(err)
 	}
 	table.Advance(now - 100)
@@ -284,7 +285,7 @@ func TestOnChangeSeesFreshKeysWithTheirTimes(t *testing.T) {
 	h.pass(time.Second)
 	k := keys(0, 1000)
 	add(t, table, append(k, k...), time.Minute)
-	if calls > Groups || len(got) != 2000 {
+	if calls > plain.Groups || len(got) != 2000 {
 		t.Fatalf("%d calls with %d elements", calls, len(got))
 	}
 	want := map[bloom.Hash]bool{}

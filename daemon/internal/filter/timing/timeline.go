@@ -14,16 +14,9 @@ type Timeline struct {
 	ahead atomic.Int64  // milliseconds that Advance has added
 }
 
-// Begin returns a Timeline that begins now.
-func Begin(clock Clock) *Timeline {
-	elapsed, wall := clock.both()
-	return &Timeline{clock: clock, first: wall.UnixMilli(), zero: elapsed}
-}
-
-// GoOn returns a Timeline that goes on from r, which another has written down. It advances by
-// as much as has passed by the machine's clock. If that clock was set back, no time has passed:
-// time never runs backwards, so deadlines keep their order. From the zero Reading it is like
-// one that begins now.
+// GoOn returns a Timeline that goes on from r, which another has written down, or begins now if r
+// is zero. It advances by as much as has passed by the machine's clock. If that clock was set back,
+// no time has passed: time never runs backwards, so deadlines keep their order.
 func GoOn(clock Clock, r Reading) *Timeline {
 	elapsed, wall := clock.both()
 	return &Timeline{clock: clock, first: r.after(wall), zero: elapsed}

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 )
@@ -117,7 +118,7 @@ func (m *memTimed) Commit(ctx context.Context, id engine.Reservation, keys []blo
 }
 
 func (m *memTimed) Stats() engine.Stats {
-	for range timing.Parts { // so that tests need not wait
+	for range table.Parts { // so that tests need not wait
 		_ = m.Sweep()
 	}
 	return m.entries.Stats()

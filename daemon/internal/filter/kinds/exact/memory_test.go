@@ -15,21 +15,21 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/kind"
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/entryfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/keyed"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 )
 
 // vectors are the digests that a filter can have, and the ends of the names of their files.
 var vectors = map[string]uint64{"": 0, "64": configs.ShortDigest}
 
-func newMemory(t *testing.T, digest uint64) *memory {
+func newMemory(t *testing.T, digest uint64) *keyed.Memory {
 	t.Helper()
 	m, err := Kind().New(engine.Spec{ID: 1, Name: "jobs", Kind: Kind().Name, Params: configs.Exact{Digest: digest}},
 		engine.Identity{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}, timing.SystemClock())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.(*memory)
+	return m.(*keyed.Memory)
 }
 
 func hashes(texts string) (keys []bloom.Hash) {
@@ -99,7 +99,7 @@ func testReservationsVector(t *testing.T, vector string, short bool) {
 	path := filepath.Join(t.TempDir(), Kind().File)
 	wall := int64(1_800_000_000_000)
 	clock := timing.Clock{Elapsed: func() time.Duration { return 0 }, Wall: func() time.Time { return time.UnixMilli(wall) }}
-	m := newFrom(entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789), Short: short}, timing.Begin(clock))
+	m := formatOf(short).New(engine.Identity{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}, clock)
 	defer m.Free()
 	m.SetFileReserves()
 	wall += 500 // the clock was set

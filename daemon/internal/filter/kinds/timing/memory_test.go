@@ -12,7 +12,8 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/entryfile"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/kinds/keyed"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 )
 
@@ -21,12 +22,12 @@ func TestEntriesVector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Kind().File)
 	wall := int64(1_800_000_000_000)
 	clock := timing.Clock{Elapsed: func() time.Duration { return 0 }, Wall: func() time.Time { return time.UnixMilli(wall) }}
-	h := entryfile.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}
-	m := &entries{head: h, table: timing.New(clock)}
+	h := keyed.Header{Seed: 42, Generation: 3, Created: time.Unix(0, 1_700_000_000_123_456_789)}
+	m := format.New(engine.Identity{Seed: h.Seed, Generation: h.Generation, Created: h.Created}, clock)
 	wall += 500 // the clock was set
 	defer m.Free()
 	for i, until := range []int64{1_800_000_060_000, 1_800_003_600_000, 2_115_360_000_000} {
-		if err := m.table.Put(timing.Entry{Key: bloom.Sum(42, []byte{byte('a' + i)}), Until: until}); err != nil {
+		if err := m.Put(m.Now(), table.Entry{Key: bloom.Sum(42, []byte{byte('a' + i)}), Until: until}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,8 +35,8 @@ func TestEntriesVector(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
-	if err != nil || int64(len(got)) != m.size.Load() {
-		t.Fatalf("%d bytes, said %d, %v", len(got), m.size.Load(), err)
+	if err != nil || int64(len(got)) != m.FileBytes.Load() {
+		t.Fatalf("%d bytes, said %d, %v", len(got), m.FileBytes.Load(), err)
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", "entries.hex"))
 	if err != nil {
@@ -51,7 +52,7 @@ func TestEntriesVector(t *testing.T) {
 	}
 	defer again.Free()
 	h.Count, h.Created, h.From, h.Time, h.Wall = 3, h.Created.UTC(), 9, 1_800_000_000_000, wall
-	if e := again.(*entries); e.head != h || from != 9 || e.Stats().Items != 3 || e.table.Now() != 1_800_000_000_000 {
-		t.Errorf("read back %+v, %d items, time %d; want %+v", e.head, e.Stats().Items, e.table.Now(), h)
+	if e := again.(entries); e.Head != h || from != 9 || e.Stats().Items != 3 || e.Now() != 1_800_000_000_000 {
+		t.Errorf("read back %+v, %d items, time %d; want %+v", e.Head, e.Stats().Items, e.Now(), h)
 	}
 }

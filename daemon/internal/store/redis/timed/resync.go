@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
-	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/itemset"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/servers"
@@ -17,10 +17,10 @@ import (
 // Resend puts the items of the mirror into Redis, each for the rest of the time for which it
 // counts as seen.
 func (p places) Resend(ctx context.Context) error {
-	var entries []timing.Entry
+	var entries []table.Entry
 	now := p.mirror.Now()
-	for part := range timing.Parts {
-		entries = p.mirror.Keys().Part(part, now, entries[:0])
+	for part := range table.Parts {
+		entries = p.mirror.Part(part, now, entries[:0])
 		for piece := range slices.Chunk(entries, servers.PieceItems) {
 			if err := p.resend(ctx, piece); err != nil {
 				return err
@@ -30,7 +30,7 @@ func (p places) Resend(ctx context.Context) error {
 	return nil
 }
 
-func (s *Set) resend(ctx context.Context, entries []timing.Entry) error {
+func (s *Set) resend(ctx context.Context, entries []table.Entry) error {
 	now := s.mirror.Now()
 	_, err := s.Servers.Admin.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, e := range entries {

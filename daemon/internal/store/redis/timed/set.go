@@ -10,6 +10,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/bloom"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
+	"github.com/cr-clawer/urifilter/daemon/internal/filter/table"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/timing"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/base"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/redis/forgotten"
@@ -66,11 +67,11 @@ func (p places) Moved(_ bloom.Hash, from forgotten.Place) error {
 func (p places) Drop(keys []bloom.Hash) { p.mirror.Forget(keys) }
 
 func (p places) DropGroup(g int) {
-	const share = timing.Parts / forgotten.Groups
+	const share = table.Parts / forgotten.Groups
 	now := p.mirror.Now()
 	for part := g * share; part < (g+1)*share; part++ {
 		var keys []bloom.Hash
-		for _, e := range p.mirror.Keys().Part(part, now, nil) {
+		for _, e := range p.mirror.Part(part, now, nil) {
 			keys = append(keys, e.Key)
 		}
 		p.mirror.Forget(keys)

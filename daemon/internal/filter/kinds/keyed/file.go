@@ -1,9 +1,7 @@
-// Package entryfile is the file of filters that keep keys in a table: a header, and blocks of
-// entries with checksums. The files of packages exact and timing differ in their magic and in
-// whether an entry has a deadline.
-//
-// It knows no journal, and makes no table: functions receive the data read.
-package entryfile
+// Package keyed is what the kinds exact and timing share: keys in a table in memory, its
+// reservations, and its file, which is a header and blocks of entries with checksums. The files
+// differ in their magic and in whether an entry has a deadline.
+package keyed
 
 import (
 	"bytes"
@@ -83,9 +81,9 @@ type Header struct {
 	Created    time.Time
 	Time, Wall int64  // the table's time and the machine's clock at one moment
 	From       uint64 // the first journal segment that is not covered
-	Count      uint64 // of entries; set by Write
+	Count      uint64 // of entries; set by write
 	Reserving  bool   // reservations follow the entries
-	Short      bool   // entries have no Lo; set by Read
+	Short      bool   // entries have no Lo; set when it is read
 }
 
 func (f Format) encode(h Header) []byte {
@@ -158,9 +156,9 @@ func (f Format) appendBlock(b []byte, entries []table.Entry) []byte {
 	return le.AppendUint32(b, bloom.Checksum(b[start:]))
 }
 
-// Write writes a file with the keys that are seen at the time now and, if the header is Reserving,
+// write writes a file with the keys that are seen at the time now and, if the header is Reserving,
 // the reservations. It returns the size of the file.
-func (f Format) Write(fs disk.FS, path string, h Header, keys *table.Table, now int64) (size int64, err error) {
+func (f Format) write(fs disk.FS, path string, h Header, keys *table.Table, now int64) (size int64, err error) {
 	err = fs.WriteFile("entries", path, func(file *disk.File) error {
 		h.Count = 0
 		var entries []table.Entry
@@ -211,7 +209,7 @@ func (f Format) Write(fs disk.FS, path string, h Header, keys *table.Table, now 
 // every intact block, and reserved with the reservation of each intact block of reservations.
 // Damage is an error that wraps bloom.ErrCorrupt and says where; blocks after damaged entries
 // are still read.
-func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each func([]table.Entry) error, reserved func(table.Reservation) error) (blocks int, err error) {
+func (f Format) decode(r io.Reader, size int64, begin func(Header), each func([]table.Entry) error, reserved func(table.Reservation) error) (blocks int, err error) {
 	head := make([]byte, headBytes)
 	if n, err := io.ReadFull(r, head); err != nil && !isEnd(err) {
 		return 0, err
@@ -227,9 +225,7 @@ func (f Format) decode(r io.Reader, size int64, begin func(Header) error, each f
 	if fit := uint64(size) / uint64(entryBytes); h.Count > fit {
 		return 0, fmt.Errorf("%w: %d entries in %d bytes", bloom.ErrCorrupt, h.Count, size)
 	}
-	if err := begin(h); err != nil {
-		return 0, err
-	}
+	begin(h)
 	var bad []error
 	buf := make([]byte, 4+blockEntries*max(entryBytes, reservedBytes)+reservedHead+4)
 	in := reading{r: r, at: headBytes, buf: buf}

@@ -1,4 +1,4 @@
-package entryfile
+package keyed
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ var formats = []Format{{Magic: magic}, {Magic: magic, Short: true}, {Magic: magi
 // decodeAll returns what decode finds.
 func decodeAll(f Format, data []byte) (h Header, all []table.Entry, reserved []table.Reservation, blocks int, err error) {
 	blocks, err = f.decode(bytes.NewReader(data), int64(len(data)),
-		func(head Header) error { h = head; return nil },
+		func(head Header) { h = head },
 		func(block []table.Entry) error { all = append(all, block...); return nil },
 		func(r table.Reservation) error { reserved = append(reserved, r); return nil })
 	return h, all, reserved, blocks, err

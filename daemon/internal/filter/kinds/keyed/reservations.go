@@ -1,4 +1,4 @@
-package entryfile
+package keyed
 
 import (
 	"encoding/binary"
