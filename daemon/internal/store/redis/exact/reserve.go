@@ -78,9 +78,9 @@ func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Ha
 	}
 	defer end()
 	d := dialogue{Dialogue: s.Open(keys)}
-	got, err := s.Leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, 0, lost)
+	got, err := s.Leases.Commit(context.WithoutCancel(ctx), id, keys, 0, lost)
 	if err == nil {
 		s.learn(&d, got.Now, true)
 	}
-	return s.Leases.Answer(ctx, got, err)
+	return s.Settled(ctx, got, err)
 }

@@ -26,7 +26,7 @@ type Set struct {
 	base.Common
 	Prefix   string // of the keys
 	Removals *forgotten.Log
-	Leases   leases.Set
+	Leases   *leases.Leases
 
 	items Items
 	undos forgotten.Queue
@@ -49,7 +49,7 @@ func (s *Set) Init(l *base.Link, e registry.Entry, items Items, expires bool) {
 	s.Link, s.Entry, s.items = l, e, items
 	s.Prefix = registry.ItemPrefix(e)
 	s.Removals = forgotten.New(l.Servers, s.Prefix, items)
-	s.Leases = leases.Set{Leases: leases.New(l.Servers, s.Removals, expires), Common: &s.Common, Begin: s.Begin}
+	s.Leases = leases.New(l.Servers, s.Removals, expires)
 }
 
 // Witness returns the key that exists as long as Redis has lost nothing of group g.
@@ -115,11 +115,32 @@ func (s *Set) Forget(ctx context.Context, keys []bloom.Hash) (int, error) {
 
 // Release implements engine.Reserving.
 func (s *Set) Release(ctx context.Context, id engine.Reservation, keys []bloom.Hash, lost []bool) (engine.Settled, error) {
-	return s.Leases.Release(ctx, id, keys, lost)
+	end, err := s.Begin()
+	if err != nil {
+		return engine.Settled{}, err
+	}
+	defer end()
+	got, err := s.Leases.Release(context.WithoutCancel(ctx), id, keys, lost)
+	return s.Settled(ctx, got, err)
+}
+
+// Settled returns the answer to a Commit or Release.
+func (s *Set) Settled(ctx context.Context, got leases.Settlement, err error) (engine.Settled, error) {
+	if errors.Is(err, engine.ErrNoReservation) {
+		return engine.Settled{}, err
+	}
+	return got.Settled, shared.InDoubt(s.EngineError(ctx, err), got.InDoubt, "reserved, committed or released")
 }
 
 // SweepLeases implements base.Leasing.
-func (s *Set) SweepLeases(ctx context.Context) error { return s.Leases.SweepLeases(ctx) }
+func (s *Set) SweepLeases(ctx context.Context) error {
+	end, err := s.Begin()
+	if err != nil {
+		return nil // not in sync, or dropped
+	}
+	defer end()
+	return s.Leases.Sweep(ctx)
+}
 
 // Broken cleans up after a batch that failed; outcomes has the verdicts of its items. Items
 // that were new, but that nobody is told of now, are removed from Redis. Of items whose reply

@@ -2,7 +2,6 @@ package leases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,9 +44,6 @@ for i = 5, #KEYS do
 end
 return answer
 `)
-
-// IsUnknown reports whether err says that a reservation is not known.
-func IsUnknown(err error) bool { return errors.Is(err, engine.ErrNoReservation) }
 
 // Settlement is what became of the items of a Commit or Release.
 type Settlement struct {

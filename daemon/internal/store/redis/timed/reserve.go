@@ -47,9 +47,9 @@ func (s *Set) Commit(ctx context.Context, id engine.Reservation, keys []bloom.Ha
 	}
 	defer end()
 	marks, until := s.Removals.Marks(), s.mirror.Now()+expire.Milliseconds()
-	got, err := s.Leases.Leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
+	got, err := s.Leases.Commit(context.WithoutCancel(ctx), id, keys, expire, lost)
 	if err == nil {
 		s.Removals.Unforgotten(&marks, got.Now, func(keys []bloom.Hash) { s.reflect(keys, until) })
 	}
-	return s.Leases.Answer(ctx, got, err)
+	return s.Settled(ctx, got, err)
 }
