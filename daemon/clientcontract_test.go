@@ -10,6 +10,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
+	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
 )
 
 // The daemon keeps the same contract of package client as the server in that package's tests.
@@ -34,7 +35,9 @@ func TestDaemonKeepsTheClientsContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(api.Options{Engine: e, Logger: log, Defaults: configs.Defaults{Capacity: 100_000, ErrorRate: 0.0001}, TempDir: t.TempDir()}))
+	options := apitest.Options(t, e, log)
+	options.Defaults.Capacity = 100_000
+	server := httptest.NewServer(api.New(options))
 	t.Cleanup(server.Close)
 	clienttest.Contract(t, server.URL)
 }

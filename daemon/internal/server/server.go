@@ -120,19 +120,10 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		redis = d.resp.listeners[0].Addr().String()
 	}
 	options := api.Options{
-		Engine:   d.engine,
-		Logger:   log,
-		Registry: prometheus.NewRegistry(),
-		Limits: api.Limits{
-			BodyBytes:   int64(cfg.Limits.BodyBytes),
-			Items:       cfg.Limits.Items,
-			ItemBytes:   int(cfg.Limits.ItemBytes),
-			TextBytes:   int(cfg.Limits.TextBytes),
-			BodyTimeout: cfg.Limits.BodyTimeout,
-			HeldBytes:   int64(d.memory.Bodies),
-
-			CompressBytes: compressBytes(cfg.Limits),
-		},
+		Engine:       d.engine,
+		Logger:       log,
+		Registry:     prometheus.NewRegistry(),
+		Limits:       cfg.Limits,
 		Authenticate: d.secrets.tokens.Authenticate(),
 		AllowedHosts: cfg.Auth.AllowedHosts,
 		Connections:  httpserver.Connections(cfg.Limits.Connections, redis),
@@ -143,6 +134,7 @@ func New(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *Server, 
 		TempDir:        spool,
 		About:          d.about(),
 	}
+	options.Limits.HeldBytes = configs.Size(d.memory.Bodies)
 	if d.link != nil {
 		d.backup = backup.New(d.engine, d.link, options.Registry, log)
 		options.Backup = d.backup
@@ -186,14 +178,6 @@ func (d *Server) about() status.About {
 		a.RESP = d.resp.listeners[0].Addr().String()
 	}
 	return a
-}
-
-// compressBytes converts the limit for the api, where 0 means the default.
-func compressBytes(l configs.Limits) int64 {
-	if l.CompressBytes == 0 {
-		return -1
-	}
-	return int64(l.CompressBytes)
 }
 
 // inUse returns the settings for the log: those that make a difference.

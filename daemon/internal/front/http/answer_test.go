@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/cr-clawer/urifilter/configs"
 	api "github.com/cr-clawer/urifilter/daemon/internal/front/http"
 	"github.com/cr-clawer/urifilter/daemon/internal/front/problem"
 	"github.com/cr-clawer/urifilter/daemon/internal/testkit/apitest"
@@ -31,7 +32,7 @@ func TestAnswersAreHeld(t *testing.T) {
 		limit      int64
 		held, kept int64
 	}{{2 * n, 2 * n, n}, {2*n - 1, n, 0}} {
-		r := apitest.New(t, func(o *api.Options) { o.Limits.BodyBytes, o.Limits.HeldBytes = n, test.limit })
+		r := apitest.New(t, func(o *api.Options) { o.Limits.BodyBytes, o.Limits.HeldBytes = n, configs.Size(test.limit) })
 		w := &watched{ResponseRecorder: httptest.NewRecorder(), held: r.API.Held}
 		kept := r.API.SendOut(w, httptest.NewRequest(http.MethodPost, "/api/v1/filter", nil), n)
 		if w.Body.Len() != n || w.most != test.held || int64(kept) != test.kept {

@@ -11,13 +11,12 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -34,16 +33,16 @@ import (
 
 // Options says what a Server serves, and within which limits.
 type Options struct {
-	// Engine holds the filters. Required.
+	// Engine holds the filters.
 	Engine *engine.Engine
 	// Backup copies bit-maps to and from the archive. Nil: there is none.
 	Backup Backup
-	// Logger gets failures, and every request at debug level. Default: slog.Default().
+	// Logger gets failures, and every request at debug level.
 	Logger *slog.Logger
-	// Registry receives the metrics that /metrics shows. Default: a new one.
+	// Registry receives the metrics that /metrics shows.
 	Registry *prometheus.Registry
-	// Limits bound the cost of one request, and of all requests together.
-	Limits Limits
+	// Limits bound the cost of one request, and of all requests together: here HeldBytes is not 0.
+	Limits configs.Limits
 	// Authenticate finds the token to which secret belongs, in constant time.
 	// Nil: calls need no token.
 	Authenticate func(secret string) (name string, scopes []string, ok bool)
@@ -56,8 +55,7 @@ type Options struct {
 	// Connections is how many the program may have open, of which the calls of one token take
 	// half at most. 0: no limit.
 	Connections int
-	// Defaults are the parameters of a filter whose PUT omits them. Default: those of the
-	// settings.
+	// Defaults are the parameters of a filter whose PUT omits them.
 	Defaults configs.Defaults
 	// Version is shown by / and urifilter_build_info.
 	Version string
@@ -65,44 +63,10 @@ type Options struct {
 	About status.About
 	// TempDir is where the answer to a stream waits while its client does not read. The
 	// daemon leaves the last tenth of its file system free, or 4 GiB if that is less.
-	// Default: os.TempDir().
 	TempDir string
-}
-
-// Limits bound requests. Zero fields take the defaults.
-type Limits struct {
-	// BodyBytes of a JSON body, after decompression. Streams may have any size.
-	// Default: 64 MiB.
-	BodyBytes int64
-	// Items in one list. A stream has any number, judged in batches of at most this many.
-	// Default: 100,000.
-	Items int
-	// ItemBytes of one item. Default: 64 KiB.
-	ItemBytes int
-	// TextBytes of the text of one document. Default: 4 MiB.
-	TextBytes int
-	// BodyTimeout is how long a client may send nothing of its body, or read nothing of
-	// its answer. A JSON body must also come at 1 KiB/s in each window of this length.
-	// If tokens are required, a body without an Authorization header must be complete
-	// within this time. Default: 30 s.
-	BodyTimeout time.Duration
-	// HeldBytes bounds the bodies in memory of all requests together. A stream counts as
-	// 4 MiB; a growing body counts briefly with its old and its new buffer. Beyond it,
-	// requests get 503 overloaded. An answer counts until it is sent; if there is no room for
-	// it, it takes that of its body. The other memory of a request (its unescaped items) is at
-	// most about its body. The calls of one token, and those from one
-	// other machine, get at most three times what is then left for others. If tokens are
-	// required, bodies without an Authorization header have at most 64 KiB, with a separate
-	// bound for all of them.
-	// Default: four times BodyBytes, and 256 MiB at least.
-	HeldBytes int64
-	// SpoolBytes bounds the answers that wait on disk, of all streams together, shared out as
+	// SpoolBytes bounds the answers that wait there, of all streams together, shared out as
 	// HeldBytes. Beyond it, a stream's body is read no faster than its answer. Default: 16 GiB.
 	SpoolBytes int64
-	// CompressBytes is the size from which answers are compressed for clients that accept it.
-	// Streams are compressed unless known to be shorter. Negative: no answer is compressed.
-	// Default: 64 KiB.
-	CompressBytes int64
 }
 
 // Server is the HTTP interface over one engine. It is safe for concurrent use.
@@ -111,7 +75,7 @@ type Server struct {
 	judge  batch.Judge
 	backup Backup // nil: no archive
 	log    *slog.Logger
-	limits Limits
+	limits configs.Limits
 	access *access.Guard
 	waits  waits // for copies made by others
 	// statusScope is the scope that /metrics and /readyz?verbose require; "": none.
@@ -135,7 +99,6 @@ type Server struct {
 
 // New makes a Server and registers its metrics.
 func New(o Options) *Server {
-	o.setDefaults()
 	s := &Server{
 		engine: o.Engine,
 		backup: o.Backup,
@@ -148,10 +111,10 @@ func New(o Options) *Server {
 		version:  o.Version,
 		errors:   problem.ByCode(),
 		codings:  allCodings(),
-		held:     budget.NewShared(o.Limits.HeldBytes),
+		held:     budget.NewShared(int64(o.Limits.HeldBytes)),
 
 		anonymous: budget.NewShared(anonymousHeld),
-		spool:     spool.NewFolder(o.TempDir, o.Limits.SpoolBytes),
+		spool:     spool.NewFolder(o.TempDir, cmp.Or(o.SpoolBytes, 16<<30)),
 		header:    newSharedHeader(),
 	}
 	if o.ProtectMetrics {
@@ -175,52 +138,6 @@ func New(o Options) *Server {
 		Log: func(err error) { s.log.Error("page failed", "err", err) },
 	})
 	return s
-}
-
-func (o *Options) setDefaults() {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Registry == nil {
-		o.Registry = prometheus.NewRegistry()
-	}
-	if o.Defaults == (configs.Defaults{}) {
-		o.Defaults = configs.Default().Defaults()
-	}
-	if o.Version == "" {
-		o.Version = "unknown"
-	}
-	if o.TempDir == "" {
-		o.TempDir = os.TempDir()
-	}
-	o.Limits.setDefaults()
-}
-
-func (l *Limits) setDefaults() {
-	if l.BodyBytes <= 0 {
-		l.BodyBytes = 64 << 20
-	}
-	if l.Items <= 0 {
-		l.Items = 100_000
-	}
-	if l.ItemBytes <= 0 {
-		l.ItemBytes = 64 << 10
-	}
-	if l.TextBytes <= 0 {
-		l.TextBytes = 4 << 20
-	}
-	if l.BodyTimeout <= 0 {
-		l.BodyTimeout = 30 * time.Second
-	}
-	if l.HeldBytes <= 0 {
-		l.HeldBytes = max(4*l.BodyBytes, 256<<20)
-	}
-	if l.SpoolBytes <= 0 {
-		l.SpoolBytes = 16 << 30
-	}
-	if l.CompressBytes == 0 {
-		l.CompressBytes = 64 << 10
-	}
 }
 
 // Sample keeps the history that the status page shows, until ctx ends.

@@ -121,7 +121,7 @@ func quality(params string) (int, bool) {
 
 // coding returns the coding for an answer of this many bytes; nil: none.
 func (c *call) coding(size int64) *coding {
-	if c.s.limits.CompressBytes < 0 || size < c.s.limits.CompressBytes {
+	if least := int64(c.s.limits.CompressBytes); least == 0 || size < least {
 		return nil
 	}
 	// Caches must know that the answer depends on it, even if no coding was chosen.

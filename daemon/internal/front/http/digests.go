@@ -94,7 +94,7 @@ func (c *call) importDigests() error {
 	case kind != mediaText:
 		return &problem.Error{Code: problem.UnsupportedMedia, Detail: "want text/plain, a list as GET answers it"}
 	}
-	text, err := c.readBody(c.s.limits.BodyBytes)
+	text, err := c.readBody(int64(c.s.limits.BodyBytes))
 	if err != nil {
 		return err
 	}

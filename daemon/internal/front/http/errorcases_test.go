@@ -58,7 +58,7 @@ func endlessLine(size int) func(*apitest.Rig) apitest.Answer {
 
 func errorCases() map[string]errorCase {
 	const ok = `{"filter_typeid":1,"uri_list":["a"]}`
-	small := func(o *api.Options) { o.Limits = api.Limits{BodyBytes: 1000, Items: 3, ItemBytes: 10} }
+	small := func(o *api.Options) { o.Limits.BodyBytes, o.Limits.Items, o.Limits.ItemBytes = 1000, 3, 10 }
 	return map[string]errorCase{
 		"broken JSON":             {code: "malformed_json", status: 400, call: apitest.List(`{"filter_typeid":1,"uri_list":["a",]}`)},
 		"empty body":              {code: "malformed_json", status: 400, call: apitest.List(``)},

@@ -89,11 +89,11 @@ func (c *call) list(j judgement, m media) error {
 }
 
 func (c *call) decode(m media, form items.Form) error {
-	text, err := c.readBody(c.s.limits.BodyBytes)
+	text, err := c.readBody(int64(c.s.limits.BodyBytes))
 	if err != nil {
 		return err
 	}
-	err = c.req.DecodeAs(form, text, items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes})
+	err = c.req.DecodeAs(form, text, items.Limits{Items: c.s.limits.Items, ItemBytes: int(c.s.limits.ItemBytes)})
 	var bad *items.Error
 	if m == mediaForm && errors.As(err, &bad) && bad.Code == items.MalformedJSON {
 		bad.Detail += " (for one item a line send Content-Type: text/plain)"

@@ -48,7 +48,7 @@ func (c *call) putFilter() error {
 	if err := wantJSON(c.r); err != nil {
 		return err
 	}
-	text, err := c.readBody(min(specBytes, c.s.limits.BodyBytes))
+	text, err := c.readBody(min(specBytes, int64(c.s.limits.BodyBytes)))
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,12 @@ func (c *call) near() error {
 	if err := wantJSON(c.r); err != nil {
 		return err
 	}
-	text, err := c.readBody(c.s.limits.BodyBytes)
+	text, err := c.readBody(int64(c.s.limits.BodyBytes))
 	if err != nil {
 		return err
 	}
 	var req items.NearRequest
-	limits := items.NearLimits{Documents: c.s.limits.Items, TextBytes: c.s.limits.TextBytes, IDBytes: engine.MaxDocumentID}
+	limits := items.NearLimits{Documents: c.s.limits.Items, TextBytes: int(c.s.limits.TextBytes), IDBytes: engine.MaxDocumentID}
 	if err := req.Decode(text, limits); err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func TestSystemPages(t *testing.T) {
 		if err := e.Reconcile(t.Context()); !errors.Is(err, errDeaf) {
 			t.Fatal(err)
 		}
-		o := api.Options{Engine: e, Logger: slog.New(slog.DiscardHandler), Version: "1.2.3"}
+		o := apitest.Options(t, e, slog.New(slog.DiscardHandler))
 		about(&o)
 		server := httptest.NewServer(api.New(o))
 		t.Cleanup(func() {

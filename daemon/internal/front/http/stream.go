@@ -113,7 +113,7 @@ func (st *stream) run() error {
 	if st.media == mediaNDJSON {
 		format, odd = items.NDJSON, nil
 	}
-	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: c.s.limits.ItemBytes, Skip: st.skips}
+	limits := items.Limits{Items: c.s.limits.Items, ItemBytes: int(c.s.limits.ItemBytes), Skip: st.skips}
 	block := int64(streamBlock)
 	if n := c.r.ContentLength; n > 0 && c.body.unzip == nil {
 		block = min(block, n+1) // 1: room to see the end in the same read
@@ -198,7 +198,7 @@ func (st *stream) start() {
 	}
 	c.w.Header().Set("Trailer", trailers)
 	c.status = http.StatusOK
-	st.packAs(c.coding(c.s.limits.CompressBytes))
+	st.packAs(c.coding(int64(c.s.limits.CompressBytes)))
 	c.w.WriteHeader(c.status)
 	st.send()
 }

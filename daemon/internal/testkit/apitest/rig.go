@@ -17,6 +17,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/filter/engine"
@@ -65,7 +66,7 @@ func serveOverTCP(r *Rig) {
 // Restart replaces the server by one with other options, over the same filters.
 func (r *Rig) Restart(change func(*api.Options)) {
 	o := r.opts
-	o.Registry = nil
+	o.Registry = prometheus.NewRegistry()
 	change(&o)
 	r.API, r.opts = api.New(o), o
 }
@@ -90,7 +91,7 @@ func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := api.Options{Engine: e, Logger: log, Version: "1.2.3", Defaults: configs.Defaults{Capacity: 5000, ErrorRate: 0.0001}, TempDir: t.TempDir()}
+	o := Options(t, e, log)
 	for _, f := range change {
 		f(&o)
 	}
@@ -103,6 +104,16 @@ func serveRig(t testing.TB, store engine.Store, serve func(*Rig), change ...func
 	r.Doc, r.paths = spec.doc, spec.paths
 	t.Cleanup(r.close)
 	return r
+}
+
+// Options are those of a Server over an engine, with the limits of settings that name none.
+func Options(t testing.TB, e *engine.Engine, log *slog.Logger) api.Options {
+	limits := configs.Default().Limits
+	limits.HeldBytes = 256 << 20
+	return api.Options{
+		Engine: e, Logger: log, Registry: prometheus.NewRegistry(), Limits: limits,
+		Version: "1.2.3", Defaults: configs.Defaults{Capacity: 5000, ErrorRate: 0.0001}, TempDir: t.TempDir(),
+	}
 }
 
 // close checks that nothing is held after the end of all requests.

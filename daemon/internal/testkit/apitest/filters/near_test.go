@@ -75,7 +75,7 @@ func TestNear(t *testing.T) {
 
 // Faults of a call are reported with the index of the document, and nothing is remembered.
 func TestNearRefuses(t *testing.T) {
-	r := apitest.New(t, func(o *api.Options) { o.Limits = api.Limits{BodyBytes: 12 << 20, Items: 4, TextBytes: 1000} })
+	r := apitest.New(t, func(o *api.Options) { o.Limits.BodyBytes, o.Limits.Items, o.Limits.TextBytes = 12<<20, 4, 1000 })
 	r.Put("pages", `{"kind":"simhash","distance":2}`)
 	good := `{"id":"good","text":"` + fox + `"}`
 	call := func(documents string) string {

@@ -187,7 +187,7 @@ func TestStreamWhoseAnswerIsNotRead(t *testing.T) {
 
 // With no room on disk, a client that reads as it sends is served all the same ...
 func TestStreamPastTheSpoolLimit(t *testing.T) {
-	r := apitest.New(t, func(o *api.Options) { o.Limits.SpoolBytes = 1 })
+	r := apitest.New(t, func(o *api.Options) { o.SpoolBytes = 1 })
 	pr, pw := io.Pipe()
 	go func() { pw.CloseWithError(apitest.Numbered(pw, 0, 60_000)) }()
 	resp, err := http.Post(r.HTTP.URL+"/api/v1/filter?filter_typeid=1", apitest.TextType, pr)
@@ -203,7 +203,7 @@ func TestStreamPastTheSpoolLimit(t *testing.T) {
 // ... and one that does not is cut off.
 func TestStreamPastTheSpoolLimitNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := apitest.Piped(t, func(o *api.Options) { o.Limits.SpoolBytes, o.Limits.BodyTimeout = 1, time.Second })
+		r := apitest.Piped(t, func(o *api.Options) { o.SpoolBytes, o.Limits.BodyTimeout = 1, time.Second })
 		conn := r.DialAny()
 		io.WriteString(conn, apitest.StreamHead+"Transfer-Encoding: chunked\r\n\r\n")
 		apitest.Numbered(apitest.Chunked(conn), 0, 1_000_000)
