@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -272,6 +273,80 @@ func TestURIsUpToAnError(t *testing.T) {
 			t.Errorf("%.40s: want %d tasks, got %.300s", c.body, c.tasks, tasks)
 		}
 	}
+}
+
+// noted is a body that reports that something was read of it.
+type noted struct {
+	io.ReadCloser
+	read chan struct{}
+	once sync.Once
+}
+
+func (n *noted) Read(p []byte) (int, error) {
+	got, err := n.ReadCloser.Read(p)
+	if got > 0 {
+		n.once.Do(func() { close(n.read) })
+	}
+	return got, err
+}
+
+// The URIs that were read are tasks even if the client has gone. HTTP/2 then ends the call's context at once.
+func TestURIsOfAClientThatHasGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.want(201, "news", "POST", "/api/v1/jobs", "name: news")
+	read, ended := make(chan struct{}), make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer close(ended)
+		req.Body = &noted{ReadCloser: req.Body, read: read}
+		r.master.ServeHTTP(w, req)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	body, sending := io.Pipe()
+	defer sending.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	go func() {
+		_, _ = io.WriteString(sending, "http://a/1\nhttp://a/2\nhttp://a/")
+		<-read
+		leave()
+	}()
+	req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/api/v1/jobs/news/uris", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "text/plain")
+	if resp, err := server.Client().Do(req); err == nil {
+		t.Errorf("the call was answered with %s", resp.Status)
+		_ = resp.Body.Close()
+	}
+	<-ended
+	r.want(200, `"waiting":2`, "GET", "/api/v1/jobs/news", "")
+}
+
+// leaving is a store whose caller goes when a job is stored.
+type leaving struct {
+	download.Store
+	leave func()
+}
+
+func (l leaving) AddJob(ctx context.Context, j download.Job) (download.Job, error) {
+	j, err := l.Store.AddJob(ctx, j)
+	l.leave()
+	<-ctx.Done()
+	return j, err
+}
+
+// A job that is stored has its URIs even if the caller, who would be refused the next time, has gone.
+func TestAJobOfAClientThatHasGone(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	r := newRig(t, func(o *Options) { o.Store = leaving{o.Store, leave} })
+	req := httptest.NewRequestWithContext(ctx, "POST", r.url+"/api/v1/jobs", strings.NewReader("name: news\nuris: [http://a/1, http://a/2]"))
+	r.master.ServeHTTP(httptest.NewRecorder(), req)
+	r.want(200, `"waiting":2`, "GET", "/api/v1/jobs/news", "")
 }
 
 // What people are told at / has every call, and the refusals are all that are kept.

@@ -133,10 +133,11 @@ func (m *Master) addURIs(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, n)
 }
 
-// add makes tasks of those URIs that the job's filter does not know, and counts them all in n.
+// add makes tasks of those URIs that the job's filter does not know, and counts them all in n. It does so
+// even if the caller has gone meanwhile: the URIs are read, and those of a job that is stored would be missing.
 func (m *Master) add(ctx context.Context, j download.Job, tasks []download.NewTask, n *Added) error {
 	n.Total += len(tasks)
-	count, err := m.Intake.Add(ctx, j, tasks)
+	count, err := m.Intake.Add(context.WithoutCancel(ctx), j, tasks)
 	if of := (*intake.FilterError)(nil); errors.As(err, &of) {
 		return filterError(of.Err)
 	}
