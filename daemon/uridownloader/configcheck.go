@@ -34,11 +34,15 @@ func newConfigCheck() *cobra.Command {
 				_, wrong := secret.OpenCertificate(cfg.TLS.CertFile, cfg.TLS.KeyFile)
 				err = errors.Join(err, wrong)
 			}
-			for _, of := range []struct{ key, file string }{
-				{"filter.token_file", cfg.Filter.TokenFile}, {"mongodb.uri_file", cfg.MongoDB.URIFile}, {"redis.password_file", cfg.Redis.PasswordFile},
-				{"report.webhook_token_file", cfg.Report.WebhookTokenFile}, {"report.mail_password_file", cfg.Report.MailPasswordFile},
+			for _, of := range []struct {
+				key, file string
+				read      func(path string) (string, error)
+			}{
+				{"filter.token_file", cfg.Filter.TokenFile, secret.ReadToken}, {"mongodb.uri_file", cfg.MongoDB.URIFile, secret.Read},
+				{"redis.password_file", cfg.Redis.PasswordFile, secret.Read}, {"report.webhook_token_file", cfg.Report.WebhookTokenFile, secret.ReadToken},
+				{"report.mail_password_file", cfg.Report.MailPasswordFile, secret.Read},
 			} {
-				if _, wrong := secret.Read(of.file); wrong != nil {
+				if _, wrong := of.read(of.file); wrong != nil {
 					err = errors.Join(err, fmt.Errorf("%s: %w", of.key, wrong))
 				}
 			}

@@ -32,4 +32,13 @@ report: {webhook: "https://chat.example/x", webhook_token_file: NONE, mail_serve
 	if code != 1 || out.Len() > 0 {
 		t.Errorf("got %d, %q", code, &out)
 	}
+	file = write(t, dir, "u.yaml", strings.ReplaceAll(`
+filter: {url: "http://127.0.0.1:8000", token_file: TOKENS}
+report: {webhook: "https://chat.example/x", webhook_token_file: TOKENS}
+`, "TOKENS", write(t, dir, "tokens", "a\nb\n")))
+	out.Reset()
+	errOut.Reset()
+	if code = run(t.Context(), []string{"config", "check", "--config", file}, nil, &out, &errOut); code != 1 || strings.Count(errOut.String(), "want one token and nothing else") != 2 {
+		t.Errorf("files of two tokens: got %d, %s", code, &errOut)
+	}
 }

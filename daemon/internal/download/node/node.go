@@ -241,7 +241,7 @@ func openFilter(ctx context.Context, cfg settings.Config, log *slog.Logger) (see
 		}
 		return own, nil
 	}
-	token, err := secret.Read(cfg.Filter.TokenFile)
+	token, err := secret.ReadToken(cfg.Filter.TokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("filter.token_file: %w", err)
 	}
@@ -303,7 +303,7 @@ func openFaults(dsn string, roles Roles, log *slog.Logger) (*errorreport.Reporte
 func openReporter(cfg settings.Report, store download.Store, log *slog.Logger, registry prometheus.Registerer) (*report.Reporter, error) {
 	o := report.Options{Store: store, Log: log, Registry: registry}
 	if cfg.Webhook != "" {
-		token, err := secret.Read(cfg.WebhookTokenFile)
+		token, err := secret.ReadToken(cfg.WebhookTokenFile)
 		if err != nil {
 			return nil, fmt.Errorf("report.webhook_token_file: %w", err)
 		}

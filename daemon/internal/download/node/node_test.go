@@ -89,6 +89,10 @@ func TestRefusals(t *testing.T) {
 		{"webhook's token", All(), func(c *settings.Config) {
 			c.Report.Webhook, c.Report.WebhookTokenFile = "http://127.0.0.1:1", file+".none"
 		}, []string{"report.webhook_token_file", file + ".none"}},
+		{"two tokens of the filter", All(), func(c *settings.Config) { c.Filter.URL, c.Filter.TokenFile = "http://127.0.0.1:1", file }, []string{"filter.token_file: " + file + ": want one"}},
+		{"two tokens of the webhook", All(), func(c *settings.Config) {
+			c.Report.Webhook, c.Report.WebhookTokenFile = "http://127.0.0.1:1", file
+		}, []string{"report.webhook_token_file: " + file + ": want one"}},
 		{"mail's password", All(), func(c *settings.Config) {
 			c.Report.MailServer, c.Report.MailPasswordFile = "127.0.0.1:1", file+".none"
 		}, []string{"report.mail_password_file", file + ".none"}},

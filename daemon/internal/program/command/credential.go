@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
 // FlagOrEnv returns the value of the flag if it was given, else that of the variable, else the default.
@@ -46,23 +47,9 @@ func (c *Credential) Read(cmd *cobra.Command) (string, error) {
 	default:
 		file = os.Getenv(c.prefix + "_TOKEN_FILE")
 	}
-	if file == "" {
-		return "", nil
-	}
-	return readToken(file)
-}
-
-// largestToken bounds the length of a token: no program reads a longer header.
-const largestToken = 4096
-
-func readToken(file string) (string, error) {
-	text, err := os.ReadFile(file)
+	token, err := secret.ReadToken(file)
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" || len(token) > largestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("token file %s: want one token and nothing else", file)
 	}
 	return token, nil
 }

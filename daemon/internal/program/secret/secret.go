@@ -23,6 +23,22 @@ func Read(path string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
+// largestToken bounds the length of a token: no program reads a longer header.
+const largestToken = 4096
+
+// ReadToken is Read for an access token, which is sent in a header.
+func ReadToken(path string) (string, error) {
+	text, err := Read(path)
+	if path == "" || err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(text)
+	if token == "" || len(token) > largestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s: want one token and nothing else", path)
+	}
+	return token, nil
+}
+
 // Certificate is a certificate chain with its key, which can be reloaded while the program
 // serves. It is safe for concurrent use.
 type Certificate struct {

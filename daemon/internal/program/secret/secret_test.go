@@ -30,6 +30,23 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A token is one word that fits into a header.
+func TestReadToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for text, want := range map[string]string{"hunter2": "hunter2", " hunter2\r\n": "hunter2", "": "", "\n": "", "a\nb\n": "", "token: a": "", "gehe\u00efm": "", strings.Repeat("x", 5000): ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadToken(file)
+		if got != want || (err == nil) != (want != "") || err != nil && err.Error() != file+": want one token and nothing else" {
+			t.Errorf("%.20q: got %q, %v; want %q", text, got, err, want)
+		}
+	}
+	if got, err := ReadToken(""); err != nil || got != "" {
+		t.Errorf("no file named: %q, %v", got, err)
+	}
+}
+
 // A renewed certificate is used after a reload; an unusable one leaves the old one in use.
 func TestCertificateIsReadAnew(t *testing.T) {
 	authority := certtest.New(t, "authority")

@@ -23,16 +23,15 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/command"
-	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
 )
 
 type options struct {
-	setting   crawl.Setting
-	out       string
-	resume    bool
-	retry     bool
-	asJSON    bool
-	tokenFile string
+	setting crawl.Setting
+	out     string
+	resume  bool
+	retry   bool
+	asJSON  bool
+	token   command.Credential // for the daemon of --server
 }
 
 // NewCommand makes the command.
@@ -73,7 +72,7 @@ stored twice.`,
 	f.StringVarP(&o.out, "out", "o", "", "`folder` of the crawl (default: crawl- and the host of the first seed)")
 	f.BoolVar(&o.resume, "resume", false, "continue the crawl in the folder of --out, with its settings")
 	f.BoolVar(&o.retry, "retry-failed", false, "with --resume: fetch the URIs that have failed once more")
-	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the access token of the daemon of --server (env URIFILTER_TOKEN)")
+	o.token.Register(cmd, "URIFILTER")
 	f.BoolVar(&o.asJSON, "json", false, "print a JSON line each second, and one at the end")
 	for name, values := range map[string][]string{"scope": crawl.Scopes(), "graph": graph.Formats()} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -235,6 +234,10 @@ func (o *options) checkLogin() (err error) {
 
 // open begins the crawl, or continues it.
 func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.Closer, err error) {
+	token, err := o.token.Read(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
 	if o.resume {
 		if _, err := os.Stat(o.out); err != nil {
 			return nil, nil, &crawl.NoneError{Dir: o.out}
@@ -253,12 +256,6 @@ func (o *options) open(cmd *cobra.Command, args []string) (_ *crawl.Crawl, _ io.
 	}()
 	log := slog.New(slog.NewTextHandler(file, nil))
 	env := crawl.Options{Version: command.ReadVersion().Version, Log: log, RetryFailed: o.retry}
-	token := os.Getenv("URIFILTER_TOKEN")
-	if o.tokenFile != "" {
-		if token, err = secret.Read(o.tokenFile); err != nil {
-			return nil, nil, fmt.Errorf("--token-file: %w", err)
-		}
-	}
 	env.Filter = []client.Option{client.WithToken(token), client.WithLogger(log)}
 	var c *crawl.Crawl
 	if o.resume {
