@@ -78,11 +78,11 @@ func (c *Crawl) tries() int { return 2 * c.Setting.Attempts }
 func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 	var no *unavailable
 	if errors.As(err, &no) {
+		if no.after > 0 {
+			c.frontier.Hold(no.host, no.after)
+		}
 		if no.host != l.Host {
 			return nil
-		}
-		if no.after > 0 {
-			c.frontier.Hold(l.Host, no.after)
 		}
 		return c.away.failed(l.Origin(), no.Error(), no.after, c.tries())
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
@@ -248,4 +250,29 @@ func TestNotNowIsNotNever(t *testing.T) {
 			t.Errorf("robots.txt of %s: got %q, want %q", host, got, want)
 		}
 	}
+}
+
+// A robots.txt that asks for a pause asks for its host, also where only a redirect has led.
+func TestPauseOfRobotsBehindARedirect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, err := Begin(t.Context(), t.TempDir(), setting("http://a.example/", 1, 1), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease := &frontier.Lease{}
+		lease.URI, lease.Host = "http://a.example/", "a.example"
+		if later := c.unreached(lease, &unavailable{host: "b.example", after: time.Minute, err: errors.New("status 503")}); later != nil {
+			t.Errorf("the host of the lease waits: %+v", later)
+		}
+		for host, want := range map[string]time.Duration{"a.example": 0, "b.example": time.Minute} {
+			began := time.Now()
+			if err := c.frontier.Turn(t.Context(), host); err != nil || time.Since(began) != want {
+				t.Errorf("%s: a turn after %s, %v; want %s", host, time.Since(began), err, want)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

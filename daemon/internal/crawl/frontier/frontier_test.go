@@ -504,6 +504,45 @@ func TestHoldIsKept(t *testing.T) {
 	}
 }
 
+// A pause is saved with the outcome of the request that was told of it, if only a redirect led to the host, and
+// also if the URI stays queued.
+func TestHoldIsSavedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f *Frontier, l *Lease) error{
+		"b.example": func(f *Frontier, l *Lease) error {
+			_, err := f.Settle(l, Result{Failure: &Failure{Reason: "busy", After: time.Minute}, Redirects: []Target{{"http://b.example/", "b.example"}}})
+			return err
+		},
+		"a.example": func(f *Frontier, l *Lease) error {
+			f.Postpone(l, time.Minute, false)
+			return nil
+		},
+	} {
+		dir := t.TempDir()
+		f := open(t, dir, Options{MaxPages: 12, MaxDepth: -1, Attempts: 2})
+		l, err := f.Lease(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Hold(name, 5*time.Minute)
+		if err := end(f, l); err != nil {
+			t.Fatal(err)
+		}
+		held := int64(0)
+		err = f.read.QueryRowContext(t.Context(), "SELECT held_until FROM hosts WHERE name = ?", name).Scan(&held) // as after a kill
+		if left := time.Until(time.UnixMilli(held)); err != nil || left < 4*time.Minute {
+			t.Errorf("%s: held for %s, %v", name, left, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		f = open(t, dir, Options{MaxPages: 12, MaxDepth: -1})
+		if held := f.hostNamed(name).held; time.Until(held) < 4*time.Minute {
+			t.Errorf("%s: the next process leaves it alone until %s", name, held)
+		}
+	}
+}
+
 // The database of an earlier version, which knew no such pauses, is read.
 func TestDatabaseWithoutHolds(t *testing.T) {
 	t.Parallel()

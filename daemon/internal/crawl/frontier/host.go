@@ -94,7 +94,7 @@ func (f *Frontier) Turn(ctx context.Context, name string) error {
 	}
 }
 
-// Hold stops all requests to a host for a while, also those of the next process: it is saved with the next commit.
+// Hold stops all requests to a host for a while, also those of the next process: it is saved by the next Settle or Postpone.
 func (f *Frontier) Hold(name string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,11 @@ func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
 	} else {
 		l.host.hold(until)
 	}
+	unsaved := len(f.holds) > 0
 	f.mu.Unlock()
+	if unsaved {
+		f.change(nil, Result{}) // an error ends the frontier
+	}
 	f.Abandon(l)
 }
 

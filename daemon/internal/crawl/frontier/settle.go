@@ -63,7 +63,7 @@ type Edge struct {
 
 // change is what one thread wants to commit.
 type change struct {
-	lease *Lease
+	lease *Lease // nil: only until when hosts are to be left alone
 	Result
 	done chan settled
 }
@@ -75,10 +75,15 @@ type settled struct {
 
 // Settle ends a lease, and returns when the outcome is durable. An error ends the frontier.
 func (f *Frontier) Settle(l *Lease, r Result) (*Outcome, error) {
+	s := f.change(l, r)
+	return s.o, s.err
+}
+
+// change has the writer commit a change, and waits for that.
+func (f *Frontier) change(l *Lease, r Result) settled {
 	c := &change{l, r, make(chan settled, 1)}
 	f.changes <- c
-	s := <-c.done
-	return s.o, s.err
+	return <-c.done
 }
 
 // RetryFailed queues all URIs that have failed, as if they had never been tried. It must be called before Start.

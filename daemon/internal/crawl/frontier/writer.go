@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -59,7 +60,7 @@ func (f *Frontier) commit(together []*change) {
 		}
 		return
 	}
-	f.publish(together, w)
+	f.publish(slices.DeleteFunc(slices.Clone(together), func(c *change) bool { return c.lease == nil }), w)
 	for i, c := range together {
 		c.done <- settled{w.outcomes[i], nil}
 	}
@@ -80,6 +81,10 @@ func (f *Frontier) transact(together []*change) (*writer, error) {
 		return nil, err
 	}
 	for _, c := range together {
+		if c.lease == nil {
+			w.outcomes = append(w.outcomes, nil)
+			continue
+		}
 		o, err := w.settle(c)
 		if err != nil {
 			return nil, err
@@ -189,7 +194,11 @@ func (w *writer) saveHolds() error {
 	w.f.holds = map[string]time.Time{}
 	w.f.mu.Unlock()
 	for name, until := range holds {
-		if _, err := w.exec("UPDATE hosts SET held_until = ? WHERE name = ?", millis(until), name); err != nil {
+		id, err := w.hostID(name) // perhaps of a host to which only redirects have led
+		if err != nil {
+			return err
+		}
+		if _, err := w.exec("UPDATE hosts SET held_until = ? WHERE id = ?", millis(until), id); err != nil {
 			return err
 		}
 	}
