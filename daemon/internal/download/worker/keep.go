@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,17 +23,14 @@ func (l *loop) keepPause(host string, until time.Time) {
 	})
 }
 
-// keptPauses reads the pauses of hosts whose shards were gained.
-func (l *loop) keptPauses(ctx context.Context, shards []int) (map[string]time.Time, error) {
-	if len(shards) == 0 {
-		return nil, nil
-	}
+// keptPauses reads the pauses that hosts have asked for. Redirects lead to hosts of any shard.
+func (l *loop) keptPauses(ctx context.Context) (map[string]time.Time, error) {
 	names, err := l.opt.Store.Holders(ctx, download.PausePrefix)
 	pauses := map[string]time.Time{}
 	for name := range names {
 		end, host, _ := strings.Cut(strings.TrimPrefix(name, download.PausePrefix), "/")
 		millis, err := strconv.ParseInt(end, 10, 64)
-		if err == nil && slices.Contains(shards, download.ShardOf(host)) {
+		if err == nil {
 			left := min(time.UnixMilli(millis).Sub(l.storeNow()), maxAfter)
 			pauses[host] = later(pauses[host], time.Now().Add(left))
 		}
@@ -43,8 +39,8 @@ func (l *loop) keptPauses(ctx context.Context, shards []int) (map[string]time.Ti
 }
 
 // resume has a host go on with a pause that it has asked for elsewhere.
-func (q *queue) resume(name string, since, until time.Time) {
-	h := q.host(name, download.ShardOf(name), since)
+func (q *queue) resume(name string, shard int, since, until time.Time) {
+	h := q.host(name, shard, since)
 	h.notBefore = later(h.notBefore, until)
 	h.kept = h.notBefore
 	q.place(h.pace)

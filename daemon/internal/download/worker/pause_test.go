@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -161,5 +162,59 @@ func TestPauseIsKept(t *testing.T) {
 		if took := time.Since(paused); took < 29*time.Second {
 			t.Errorf("called %s after it had asked for 30 s", took)
 		}
+	})
+}
+
+// leading is an engine whose tasks of /to/HOST are led to that host, which asks for a pause.
+type leading struct{ *world }
+
+func (e leading) Download(ctx context.Context, work Work) (Page, error) {
+	if _, host, led := strings.Cut(work.Task.URI, "/to/"); led {
+		return Page{}, &Failure{Reason: "busy", Status: 429, After: 10 * time.Minute, Host: host, Permanent: true}
+	}
+	return e.world.Download(ctx, work)
+}
+
+// A worker that is told of a pause by a host of another one, to which a redirect led, tells that one: it hears of it
+// when it renews its shards.
+func TestPauseReachesTheHolderOfTheHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, owner := range []string{"first", "second"} {
+			w.start(Options{Owner: owner, Bound: time.Hour, Engines: map[string]Engine{"test": leading{w}}})
+		}
+		holder := func() map[string]string {
+			holders, err := w.store.Holders(t.Context(), download.ShardPrefix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return holders
+		}
+		w.until("both have shards", func() bool {
+			n := map[string]int{}
+			for _, owner := range holder() {
+				n[owner]++
+			}
+			return n["first"] == n["second"] && n["first"] > 0
+		})
+		const from = "from.example"
+		of := func(host string) string { return holder()[shardName(download.ShardOf(host))] }
+		n := 0
+		for of(fmt.Sprintf("h%d.example", n)) == of(from) {
+			n++
+		}
+		to := fmt.Sprintf("h%d.example", n)
+		j := w.job("a", download.Setting{Dispatch: 10, MaxAttempts: 1, Concurrency: 1})
+		w.add(j, "http://"+from+"/to/"+to)
+		w.ends(j, 1)
+		paused := time.Now()
+		time.Sleep(15 * time.Second) // shards are renewed every 10 s
+		w.add(j, "http://"+to+"/ok/1")
+		w.ends(j, 2)
+		if took := time.Since(paused); took < 9*time.Minute {
+			t.Errorf("its own worker called it %s after it had asked another one for 10 min", took)
+		}
+		w.consistent(j)
 	})
 }

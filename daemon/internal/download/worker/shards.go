@@ -72,7 +72,7 @@ func (l *loop) busy() map[int]bool {
 type holding struct {
 	held, gained []int
 	give         int                  // how many are surplus
-	pauses       map[string]time.Time // of hosts of the gained ones, until then
+	pauses       map[string]time.Time // of hosts, until then
 	seeking
 	ok bool
 }
@@ -112,8 +112,10 @@ func (l *loop) stepShards(now time.Time) time.Time {
 		defer cancel()
 		got, err := l.holdShards(ctx, free, keep, leaving, stopping, seeker)
 		var unknown error
-		if got.pauses, unknown = l.keptPauses(ctx, got.gained); unknown != nil {
-			got.gained = nil // they end by themselves
+		if got.ok && !stopping {
+			if got.pauses, unknown = l.keptPauses(ctx); unknown != nil {
+				got.gained = nil // they end by themselves
+			}
 		}
 		if err = errors.Join(err, unknown); err != nil {
 			l.storeFailed("shards", err)
@@ -205,7 +207,12 @@ func (l *loop) heldShards(got holding, keep []int, began time.Time) {
 		delete(s.leaving, shard)
 	}
 	for host, until := range got.pauses {
-		l.queue.resume(host, now, until)
+		shard := download.ShardOf(host)
+		since, held := s.held[shard]
+		if !held {
+			shard = -1
+		}
+		l.queue.resume(host, shard, since, until)
 	}
 	for _, h := range l.queue.hosts { // hosts that are known from an earlier time
 		if since, ok := s.held[h.shard]; ok && h.asked.Before(since) {
