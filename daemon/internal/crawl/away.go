@@ -73,15 +73,15 @@ func (a *away) hosts() int {
 // tries is how many times in a row a host is tried before the crawl may end without it.
 func (c *Crawl) tries() int { return 2 * c.Setting.Attempts }
 
-// unreached returns what is to be done after an error that is one of the host of a lease, and not of its URI; nil
+// unreached returns what is to be done after an error that is one of the origin of a lease, and not of its URI; nil
 // for other errors. Where a redirect leads, and for a certificate, that would not help.
 func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 	var no *unavailable
 	if errors.As(err, &no) {
 		if no.after > 0 {
-			c.frontier.Hold(no.host, no.after)
+			c.frontier.Hold(no.at.Host, no.after)
 		}
-		if no.host != l.Host {
+		if no.at.Origin() != l.Origin() {
 			return nil
 		}
 		return c.away.failed(l.Origin(), no.Error(), no.after, c.tries())
@@ -95,7 +95,7 @@ func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 	default:
 		return nil
 	}
-	if at, err := uri.Parse(wrong.URI); err != nil || at.Host != l.Host {
+	if at, err := uri.Parse(wrong.URI); err != nil || at.Origin() != l.Origin() {
 		return nil
 	}
 	return c.away.failed(l.Origin(), string(wrong.Reason)+": "+wrong.Error(), wrong.After, c.tries())
@@ -103,7 +103,7 @@ func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 
 // unavailable is for a robots.txt that cannot be had at present, which forbids everything.
 type unavailable struct {
-	host  string
+	at    *uri.URI      // of its origin
 	after time.Duration // before that another try is useless; 0: not known
 	err   error
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cr-clawer/urifilter/daemon/internal/crawl/frontier"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
 // moody is a site of a page with links to others, whose robots.txt or whole server can be away.
@@ -129,13 +130,16 @@ func TestPortThatIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		port := sites(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/" {
-				_, _ = fmt.Fprintf(w, "<!doctype html><a href=https://%s/x>x</a><a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>", at)
+			switch r.URL.Path {
+			case "/":
+				_, _ = fmt.Fprintf(w, "<!doctype html><a href=https://%s/x>x</a><a href=/lead>l</a><a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>", at)
+			case "/lead":
+				http.Redirect(w, r, "https://"+at+"/y", http.StatusFound)
 			}
 		})
 		dir, s := t.TempDir(), setting("http://127.0.0.1:"+port+"/", 10, threads)
 		s.Scope, s.Attempts = "domain", 1
-		if p := run(t, dir, s); p.Stored != 4 || p.Failed != 0 || p.Queued != 1 || p.Away != 1 {
+		if p := run(t, dir, s); p.Stored != 4 || p.Failed != 1 || p.Reasons["robots_unreachable"] != 1 || p.Queued != 1 || p.Away != 1 {
 			t.Errorf("%d threads: %+v", threads, p)
 		}
 	}
@@ -238,15 +242,17 @@ func TestNotNowIsNotNever(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", m.Reason, got, want[m.Reason])
 		}
 		redirected := want[m.Reason]
-		if redirected == away { // of another host, to which a redirect led
+		if redirected == away { // of another host or port, to which a redirect led
 			redirected = later
 		}
-		if got := place(&fetch.Error{Reason: m.Reason, Permanent: m.Permanent, URI: "http://b.example/"}); got != redirected {
-			t.Errorf("%s of another host: got %q, want %q", m.Reason, got, redirected)
+		for _, to := range []string{"http://b.example/", "https://a.example/"} {
+			if got := place(&fetch.Error{Reason: m.Reason, Permanent: m.Permanent, URI: to}); got != redirected {
+				t.Errorf("%s of %s: got %q, want %q", m.Reason, to, got, redirected)
+			}
 		}
 	}
 	for host, want := range map[string]string{"a.example": away, "b.example": later} {
-		if got := place(&unavailable{host: host, err: errors.New("status 503")}); got != want {
+		if got := place(&unavailable{at: &uri.URI{Scheme: "http", Host: host, Port: 80}, err: errors.New("status 503")}); got != want {
 			t.Errorf("robots.txt of %s: got %q, want %q", host, got, want)
 		}
 	}
@@ -262,7 +268,7 @@ func TestPauseOfRobotsBehindARedirect(t *testing.T) {
 		}
 		lease := &frontier.Lease{}
 		lease.URI, lease.Host = "http://a.example/", "a.example"
-		if later := c.unreached(lease, &unavailable{host: "b.example", after: time.Minute, err: errors.New("status 503")}); later != nil {
+		if later := c.unreached(lease, &unavailable{at: &uri.URI{Scheme: "http", Host: "b.example", Port: 80}, after: time.Minute, err: errors.New("status 503")}); later != nil {
 			t.Errorf("the host of the lease waits: %+v", later)
 		}
 		for host, want := range map[string]time.Duration{"a.example": 0, "b.example": time.Minute} {

@@ -279,7 +279,7 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 		if errors.As(verdict.Unreachable, new(*fetch.Error)) {
 			return verdict.Unreachable
 		}
-		return &unavailable{host: u.Host, err: verdict.Unreachable}
+		return &unavailable{at: u, err: verdict.Unreachable}
 	case !verdict.Allowed:
 		return errForbidden
 	}
@@ -312,7 +312,7 @@ func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, 
 	case errors.As(err, &wrong) && wrong.Reason == fetch.Storage:
 		return robots.Answer{}, &robots.Withheld{Err: err}
 	case errors.As(err, &wrong):
-		return robots.Answer{}, &robots.Withheld{Err: &unavailable{at.Host, wrong.After, wrong}}
+		return robots.Answer{}, &robots.Withheld{Err: &unavailable{at, wrong.After, wrong}}
 	case err != nil:
 		return robots.Answer{}, err
 	}
@@ -323,7 +323,7 @@ func (c *Crawl) fetchRobots(ctx context.Context, origin string) (robots.Answer, 
 		}
 	}
 	if err == nil && robots.Unavailable(r.Status) {
-		no := &unavailable{host: at.Host, err: fmt.Errorf("it was answered with status %d", r.Status)}
+		no := &unavailable{at: at, err: fmt.Errorf("it was answered with status %d", r.Status)}
 		if wrong := r.Failure(); wrong != nil {
 			no.after = wrong.After
 		}

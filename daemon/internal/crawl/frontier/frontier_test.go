@@ -562,6 +562,51 @@ func TestDatabaseWithoutHolds(t *testing.T) {
 	crawl(t, open(t, dir, options), 1, func(l *Lease) Result { return tree(l.URI) })
 }
 
+// While a port is tried again, the others of its host are called; one thread keeps to the order.
+func TestOriginThatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for strict, want := range map[bool]string{
+		false: "0s http://a.example/, 1s https://a.example/0, 2s http://a.example/1, 3s http://a.example/2, 31s https://a.example/0, 32s https://a.example/3",
+		true:  "0s http://a.example/, 1s https://a.example/0, 31s https://a.example/0, 32s http://a.example/1, 33s http://a.example/2, 34s https://a.example/3",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := open(t, t.TempDir(), Options{MaxPages: 100, MaxDepth: 1, Attempts: 2, Strict: strict, Delay: time.Second})
+			page := tree(site)
+			page.Links = []Link{{URI: "https://a.example/0", Host: "a.example", Queue: true}, link(site + "1"), link(site + "2"), {URI: "https://a.example/3", Host: "a.example", Queue: true}}
+			began, tried := time.Now(), false
+			var calls []string
+			for {
+				l, err := f.Lease(t.Context())
+				if errors.Is(err, ErrDone) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls = append(calls, fmt.Sprint(time.Since(began), " ", l.URI))
+				switch {
+				case l.URI == site:
+					_, err = f.Settle(l, page)
+				case !tried && l.Origin() == "https://a.example":
+					tried = true
+					f.Postpone(l, 30*time.Second, false)
+				default:
+					_, err = f.Settle(l, tree(l.URI))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := strings.Join(calls, ", "); got != want {
+				t.Errorf("strict %v: got %s, want %s", strict, got, want)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // What cannot be had on one port of a host keeps nothing from being fetched on another, however much it is.
 func TestOriginThatIsAway(t *testing.T) {
 	t.Parallel()

@@ -16,13 +16,12 @@ const buffered = 16
 
 // host is the state of a host in memory. The frontier's mu guards it.
 type host struct {
-	id    int64 // 0: it has no row yet
-	name  string
-	next  time.Time // of its next turn
-	held  time.Time // until then nothing is requested, whatever turns were reserved before
-	delay time.Duration
-	// away are origins that cannot be had until then, and without which the crawl may end. Other ports of the host may answer.
-	away     map[string]time.Time
+	id       int64 // 0: it has no row yet
+	name     string
+	next     time.Time // of its next turn
+	held     time.Time // until then nothing is requested, whatever turns were reserved before
+	delay    time.Duration
+	away     map[string]absence // origins that cannot be had now. Other ports of the host may answer.
 	inflight int
 	stored   int64
 
@@ -34,6 +33,12 @@ type host struct {
 	in   *hostHeap
 	at   int
 	wake time.Time // when it leaves the heap of waiting hosts
+}
+
+// absence is how long an origin is left alone.
+type absence struct {
+	until time.Time
+	last  bool // the crawl may end without it
 }
 
 // hostNamed returns the host of a name, and makes it if it is unknown. mu is held.
@@ -112,15 +117,15 @@ func (f *Frontier) Delay(name string, d time.Duration) {
 }
 
 // Postpone gives a lease back because its host cannot be had: the URI is queued as before, without an
-// attempt, and nothing is requested from the host for a while. With away, nothing is leased of its origin in that time, and
-// Lease returns ErrDone if nothing else is left; the URIs of the origin stay in the queue.
-func (f *Frontier) Postpone(l *Lease, d time.Duration, away bool) {
+// attempt, and nothing is leased of its origin for a while; of its host if Strict. With last, which is no matter of
+// Strict, Lease returns ErrDone if nothing else is left; the URIs of the origin stay in the queue.
+func (f *Frontier) Postpone(l *Lease, d time.Duration, last bool) {
 	f.mu.Lock()
-	if until := f.opt.Now().Add(d); away {
+	if until := f.opt.Now().Add(d); last || !f.opt.Strict {
 		if l.host.away == nil {
-			l.host.away = map[string]time.Time{}
+			l.host.away = map[string]absence{}
 		}
-		l.host.away[l.Origin()] = until
+		l.host.away[l.Origin()] = absence{until, last}
 		l.host.reread()
 	} else {
 		l.host.hold(until)
@@ -206,7 +211,7 @@ func (f *Frontier) first(h *host) (*Entry, error) {
 		case f.taken(e.Key):
 			delete(f.later, e.Key)
 		default:
-			e.after = h.away[e.Origin()]
+			e.after = h.away[e.Origin()].until
 			heap.Push(&f.retries, e)
 		}
 	}
@@ -224,8 +229,8 @@ func (f *Frontier) place(h *host) {
 		return
 	}
 	now := f.opt.Now()
-	for origin, until := range h.away {
-		if !until.After(now) {
+	for origin, a := range h.away {
+		if !a.until.After(now) {
 			delete(h.away, origin)
 			h.reread()
 		}
@@ -239,7 +244,7 @@ func (f *Frontier) place(h *host) {
 	switch {
 	case h.head == nil && len(h.away) == 0:
 	case h.head == nil:
-		h.wake = slices.MinFunc(slices.Collect(maps.Values(h.away)), time.Time.Compare)
+		h.wake = slices.MinFunc(slices.Collect(maps.Values(h.away)), func(a, b absence) int { return a.until.Compare(b.until) }).until
 		heap.Push(&f.waiting, h)
 	case h.next.After(now) && !f.opt.Strict:
 		heap.Push(&f.waiting, h)

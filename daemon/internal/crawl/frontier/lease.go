@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -122,10 +123,11 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 	return nil, f.changed, 0, nil
 }
 
-// onlyAway reports whether nothing is left but URIs of origins that cannot be had. mu is held.
+// onlyAway reports whether nothing is left but URIs of origins without which the crawl may end. mu is held.
 func (f *Frontier) onlyAway() bool {
-	return !slices.ContainsFunc(f.waiting.all, func(h *host) bool { return h.head != nil }) &&
-		!slices.ContainsFunc(f.retries.all, func(e *Entry) bool { return !e.host.isAway(e) })
+	return !slices.ContainsFunc(f.waiting.all, func(h *host) bool {
+		return h.head != nil || slices.ContainsFunc(slices.Collect(maps.Values(h.away)), func(a absence) bool { return !a.last })
+	}) && !slices.ContainsFunc(f.retries.all, func(e *Entry) bool { return !e.host.away[e.Origin()].last })
 }
 
 // comeDue moves entries that have waited long enough. mu is held.
