@@ -79,7 +79,7 @@ func (c *Crawl) unreached(l *frontier.Lease, err error) *postponed {
 	var no *unavailable
 	if errors.As(err, &no) {
 		if no.after > 0 {
-			c.frontier.Hold(no.at.Host, no.after)
+			c.frontier.Hold(no.at.Name(), no.after)
 		}
 		if no.at.Origin() != l.Origin() {
 			return nil

@@ -176,7 +176,7 @@ func open(ctx context.Context, dir string, s Setting, o Options, f *frontier.Fro
 		if err != nil {
 			return nil, err
 		}
-		seeds, targets = append(seeds, u), append(targets, frontier.Target{URI: u.String(), Host: u.Host})
+		seeds, targets = append(seeds, u), append(targets, frontier.Target{URI: u.String(), Host: u.Name()})
 	}
 	c.scope = newScope(s.Scope, seeds)
 	if err := f.SeedRedirects(ctx, c.follows); err != nil {

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cr-clawer/urifilter/client/clienttest"
+	"github.com/cr-clawer/urifilter/daemon/internal/disk/sqlitefile"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/robots"
 	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
@@ -384,5 +386,35 @@ func TestTurnsAfterRobots(t *testing.T) {
 	all.Wait()
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A name with a dot at its end is the same host, whose turns its pages wait for.
+func TestNameWithADot(t *testing.T) {
+	t.Parallel()
+	port := sites(t, func(w http.ResponseWriter, r *http.Request) {
+		_, port, _ := strings.Cut(r.Host, ":")
+		switch r.URL.Path {
+		case "/":
+			_, _ = fmt.Fprintf(w, "<!doctype html><a href=/1>x</a><a href=http://a.example.:%s/2>x</a><a href=/lead>x</a>", port)
+		case "/lead":
+			http.Redirect(w, r, "http://a.example.:"+port+"/3", http.StatusFound)
+		}
+	})
+	s := setting("http://a.example:"+port+"/", 7, 4)
+	s.Scope = "domain"
+	dir := t.TempDir()
+	p := runWith(t, dir, s, Options{Fetch: fetch.Options{Resolver: testserver.Names(t, map[string][]string{"a.example.": {"127.0.0.1"}})}})
+	if p.Stored != 4 || len(p.Slowest) != 1 {
+		t.Errorf("%+v", p)
+	}
+	db, err := sqlitefile.Connect(filepath.Join(dir, "crawl.db"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := 0
+	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM hosts").Scan(&hosts)
+	if err := errors.Join(err, db.Close()); err != nil || hosts != 1 {
+		t.Errorf("%d hosts, want 1; %v", hosts, err)
 	}
 }

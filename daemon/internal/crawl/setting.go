@@ -164,7 +164,7 @@ func newScope(kind string, seeds []*uri.URI) *scope {
 // widen takes in the site to which a seed redirects, if it is the same one under its other name: with or
 // without www., by the other scheme. It reports whether it is.
 func (s *scope) widen(seed, to *uri.URI) bool {
-	bare := func(u *uri.URI) string { return strings.TrimPrefix(strings.TrimSuffix(u.Host, "."), "www.") }
+	bare := func(u *uri.URI) string { return strings.TrimPrefix(u.Name(), "www.") }
 	usual := func(u *uri.URI) bool { return place(u) == u.Host || place(u) == "["+u.Host+"]" }
 	if bare(seed) != bare(to) || !(usual(seed) && usual(to)) && (seed.Port != to.Port || seed.Scheme != to.Scheme) {
 		return false
@@ -195,7 +195,7 @@ func domain(u *uri.URI) string {
 	if u.Addr.IsValid() {
 		return u.Host
 	}
-	if name, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimSuffix(u.Host, ".")); err == nil {
+	if name, err := publicsuffix.EffectiveTLDPlusOne(u.Name()); err == nil {
 		return name
 	}
 	return u.Host

@@ -104,7 +104,7 @@ func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Resul
 	if err != nil {
 		return err
 	}
-	r.Redirects = append(r.Redirects, frontier.Target{URI: next.String(), Host: next.Host})
+	r.Redirects = append(r.Redirects, frontier.Target{URI: next.String(), Host: next.Name()})
 	switch {
 	case !c.scope.has(next) && !c.leadsHome(l, next):
 		return errScope
@@ -113,7 +113,7 @@ func (c *Crawl) before(ctx context.Context, l *frontier.Lease, r *frontier.Resul
 	case c.session != nil && c.session.Avoided(next):
 		return errEnds
 	}
-	ok, err := c.frontier.Claim(ctx, l, next.String(), next.Host)
+	ok, err := c.frontier.Claim(ctx, l, next.String(), next.Name())
 	if err == nil && !ok {
 		err = errSeen
 	}
@@ -140,7 +140,7 @@ func (c *Crawl) turn(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	return c.frontier.Turn(ctx, u.Host)
+	return c.frontier.Turn(ctx, u.Name())
 }
 
 // failed is the result of an attempt without an answer.
@@ -156,7 +156,7 @@ func (c *Crawl) failed(l *frontier.Lease, err error) (frontier.Result, error) {
 	case errors.As(err, &wrong):
 		f.Reason, f.Permanent, f.After = string(wrong.Reason), wrong.Permanent, c.pause(l, wrong.After)
 		if at, parsed := uri.Parse(wrong.URI); parsed == nil && !wrong.Permanent && wrong.Reason.Away() {
-			c.frontier.Hold(at.Host, firstPause)
+			c.frontier.Hold(at.Name(), firstPause)
 		}
 	default:
 		return frontier.Result{}, err
@@ -176,7 +176,7 @@ func (c *Crawl) refused(l *frontier.Lease, answer *fetch.Response) frontier.Resu
 		f.Permanent, f.After = wrong.Permanent, c.pause(l, wrong.After)
 		at, err := uri.Parse(answer.URI) // perhaps of a host to which a redirect has led
 		if err == nil && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable) {
-			c.frontier.Hold(at.Host, f.After)
+			c.frontier.Hold(at.Name(), f.After)
 		}
 	}
 	return frontier.Result{Failure: f}
@@ -246,7 +246,7 @@ func (c *Crawl) follow(text []byte, at *uri.URI, answer *fetch.Response, encodin
 		skip("scheme", n)
 	}
 	for _, one := range found.Links {
-		link := frontier.Link{URI: one.URI.String(), Host: one.URI.Host, Data: anchor{one.Text, one.Rel}}
+		link := frontier.Link{URI: one.URI.String(), Host: one.URI.Name(), Data: anchor{one.Text, one.Rel}}
 		why := c.Setting.trap(one.URI)
 		switch {
 		case !c.scope.has(one.URI):
@@ -283,11 +283,11 @@ func (c *Crawl) allowed(ctx context.Context, u *uri.URI) error {
 	case !verdict.Allowed:
 		return errForbidden
 	}
-	if verdict.Delay > 0 {
-		c.frontier.Delay(u.Host, min(verdict.Delay, frontier.LongestPause))
+	if verdict.Delay > 0 || verdict.Fetched {
+		c.frontier.Delay(u.Name(), u.Origin(), min(verdict.Delay, frontier.LongestPause))
 	}
 	if verdict.Fetched || verdict.Waited {
-		return c.frontier.Turn(ctx, u.Host)
+		return c.frontier.Turn(ctx, u.Name())
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func HostOf(text string) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSuffix(u.Host, ".")
+	return u.Name()
 }
 
 // ShardOf is the shard of a host, by FNV-1a of its name in lower case.

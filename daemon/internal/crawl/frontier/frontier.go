@@ -268,7 +268,7 @@ type Entry struct {
 func (e *Entry) Origin() string {
 	scheme, rest, _ := strings.Cut(e.URI, "://")
 	authority, _, _ := strings.Cut(rest, "/")
-	return scheme + "://" + authority[strings.LastIndexByte(authority, '@')+1:]
+	return scheme + "://" + authority
 }
 
 // compare is the order in which URIs are fetched: by depth, then those that failed last, then as

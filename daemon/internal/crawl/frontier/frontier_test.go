@@ -450,6 +450,26 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// Of the delays that the ports of a host want the longest counts, whichever came last.
+func TestDelaysOfPorts(t *testing.T) {
+	t.Parallel()
+	f := open(t, t.TempDir(), Options{MaxPages: 12, MaxDepth: -1, Delay: time.Second})
+	for _, c := range []struct {
+		origin      string
+		delay, want time.Duration
+	}{
+		{"https://a.example", 10 * time.Second, 10 * time.Second},
+		{"http://a.example", 2 * time.Second, 10 * time.Second},
+		{"https://a.example", 5 * time.Second, 5 * time.Second},
+		{"https://a.example", 0, 2 * time.Second},
+		{"http://a.example", 0, time.Second},
+	} {
+		if f.Delay("a.example", c.origin, c.delay); f.hostNamed("a.example").delay != c.want {
+			t.Errorf("%s wants %s: a delay of %s, want %s", c.origin, c.delay, f.hostNamed("a.example").delay, c.want)
+		}
+	}
+}
+
 // A turn that is waited for is none any more when the host is to be left alone.
 func TestHoldWhileATurnIsWaitedFor(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,8 @@ type host struct {
 	next     time.Time // of its next turn
 	held     time.Time // until then nothing is requested, whatever turns were reserved before
 	delay    time.Duration
-	away     map[string]absence // origins that cannot be had now. Other ports of the host may answer.
+	away     map[string]absence       // origins that cannot be had now. Other ports of the host may answer.
+	wants    map[string]time.Duration // Crawl-delays by origin
 	inflight int
 	stored   int64
 
@@ -109,11 +110,17 @@ func (f *Frontier) Hold(name string, d time.Duration) {
 	f.place(h)
 }
 
-// Delay sets the time between two requests to a host, but never below that of Options.
-func (f *Frontier) Delay(name string, d time.Duration) {
+// Delay notes the time that an origin wants between two requests to its host, 0 for none. The longest of all origins of
+// the host counts, and at least that of Options.
+func (f *Frontier) Delay(name, origin string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hostNamed(name).delay = max(d, f.opt.Delay)
+	h := f.hostNamed(name)
+	if h.wants == nil {
+		h.wants = map[string]time.Duration{}
+	}
+	h.wants[origin] = d
+	h.delay = max(f.opt.Delay, slices.Max(slices.Collect(maps.Values(h.wants))))
 }
 
 // Postpone gives a lease back because its host cannot be had: the URI is queued as before, without an

@@ -37,7 +37,7 @@ type Work struct {
 	// Met reports the address and port from which the host of a URI has answered: hosts of one
 	// address share its pace from then on.
 	Met func(uri, remote string)
-	// Wants tells the Crawl-delay of the host of a URI, 0 for none: jobs that obey robots.txt wait at least as long
+	// Wants tells the Crawl-delay of the origin of a URI, 0 for none: jobs that obey robots.txt wait at least as long
 	// between two requests, up to two minutes.
 	Wants func(ctx context.Context, uri string, delay time.Duration)
 	// Holds reports whether this worker is the one that calls the host of a URI. The error is that of ctx.

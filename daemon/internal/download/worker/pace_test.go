@@ -193,7 +193,7 @@ func TestCrawlDelayAtAnAddress(t *testing.T) {
 			q.met(host, netip.MustParseAddr("192.0.2.1"))
 		}
 	}
-	q.want("slow", 2*time.Minute)
+	q.want("slow", "http://slow", 2*time.Minute)
 	for q.n > 0 {
 		next, at := q.next(now)
 		if next == nil {
@@ -234,7 +234,7 @@ func TestFurtherRequestOfAHeldHost(t *testing.T) {
 	if began, _ := q.next(now); began == nil || began.host != "slow" {
 		t.Fatalf("%+v began, want a task of the slow host", began)
 	}
-	q.want("slow", time.Minute)
+	q.want("slow", "http://slow", time.Minute)
 	asked := q.reserve("slow", time.Second, true, now)
 	if began, _ := q.next(now.Add(time.Second)); began == nil || began.host != "other" {
 		t.Errorf("%+v began, want that of the other host", began)
@@ -382,5 +382,25 @@ func TestMet(t *testing.T) {
 	all := s.addresses
 	if len(all) != 3 || all["a"] != all["b"] || all["c"] != netip.MustParseAddr("fe80::1") {
 		t.Errorf("%v", all)
+	}
+}
+
+// Of the Crawl-delays of a host's ports the longest counts, whichever came last, until its port has another.
+func TestCrawlDelaysOfPorts(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	for _, c := range []struct {
+		origin      string
+		delay, want time.Duration
+	}{
+		{"https://a", 10 * time.Second, 10 * time.Second},
+		{"http://a", 2 * time.Second, 10 * time.Second},
+		{"http://a", 0, 10 * time.Second},
+		{"https://a", 5 * time.Second, 5 * time.Second},
+		{"https://a", 0, 0},
+	} {
+		if q.want("a", c.origin, c.delay); q.hosts["a"].gap(true) != c.want {
+			t.Errorf("%s wants %s: a gap of %s, want %s", c.origin, c.delay, q.hosts["a"].gap(true), c.want)
+		}
 	}
 }

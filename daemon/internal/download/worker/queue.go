@@ -5,12 +5,14 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
+	"github.com/cr-clawer/urifilter/daemon/internal/fetch/uri"
 )
 
 // Bounds of how much an overloaded host is slowed down. The pause between two requests
@@ -46,12 +48,13 @@ type host struct {
 	pace      *pace
 	asked     time.Time // when this host itself was last called
 	slow      time.Duration
-	wants     time.Duration // Crawl-delay of its robots.txt: for jobs that obey it
-	notBefore time.Time     // the end of the pause that it has asked for
-	kept      time.Time     // what the store knows of that
-	at        time.Time     // when its first waiting task may begin, while it is in the heap
-	index     int           // in the heap, or -1
-	free      time.Time     // for [queue.forecast]: when the host itself might be called once more
+	wants     time.Duration            // the longest of origins: for jobs that obey robots.txt
+	origins   map[string]time.Duration // their Crawl-delays
+	notBefore time.Time                // the end of the pause that it has asked for
+	kept      time.Time                // what the store knows of that
+	at        time.Time                // when its first waiting task may begin, while it is in the heap
+	index     int                      // in the heap, or -1
+	free      time.Time                // for [queue.forecast]: when the host itself might be called once more
 }
 
 // pace records when one server was called and by how many downloads at once: one host, or all hosts that
@@ -291,10 +294,14 @@ func (q *queue) giveUp(t turn) {
 	q.place(t.pace)
 }
 
-// want notes the Crawl-delay of a host, of which two minutes are obeyed.
-func (q *queue) want(name string, delay time.Duration) {
+// want notes the Crawl-delay of an origin, of which two minutes are obeyed. The longest of a host's origins counts.
+func (q *queue) want(name, origin string, delay time.Duration) {
 	h := q.host(name, -1, time.Time{})
-	h.wants = min(delay, maxSlow)
+	if h.origins == nil {
+		h.origins = map[string]time.Duration{}
+	}
+	h.origins[origin] = min(delay, maxSlow)
+	h.wants = slices.Max(slices.Collect(maps.Values(h.origins)))
 	q.longest = max(q.longest, h.wants)
 	q.place(h.pace)
 }
@@ -528,10 +535,14 @@ func (s *turns) wait(ctx context.Context, host string, early bool, reserve func(
 	}
 }
 
-// wants notes the Crawl-delay of the host of a URI.
-func (s *turns) wants(ctx context.Context, uri string, delay time.Duration) {
+// wants notes the Crawl-delay of the origin of a URI.
+func (s *turns) wants(ctx context.Context, text string, delay time.Duration) {
+	u, err := uri.Parse(text)
+	if err != nil {
+		return
+	}
 	select {
-	case s.l.events <- func(l *loop) { l.queue.want(download.HostOf(uri), delay) }:
+	case s.l.events <- func(l *loop) { l.queue.want(u.Name(), u.Origin(), delay) }:
 	case <-ctx.Done():
 	}
 }

@@ -159,6 +159,9 @@ func (u *URI) Authority() string {
 	return host + ":" + strconv.Itoa(int(u.Port))
 }
 
+// Name is the host with one spelling per host: without the dot at its end.
+func (u *URI) Name() string { return strings.TrimSuffix(u.Host, ".") }
+
 // Origin is scheme, host and port: the scope of one robots.txt.
 func (u *URI) Origin() string { return u.Scheme + "://" + u.Authority() }
 
