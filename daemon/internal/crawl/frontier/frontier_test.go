@@ -470,6 +470,94 @@ func TestDelaysOfPorts(t *testing.T) {
 	}
 }
 
+// Redirects to another host wait for a place there, before the URIs of that host. They have left their own host, so that
+// two hosts that redirect to each other go on.
+func TestRedirectsWaitForAPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t, t.TempDir(), Options{MaxPages: 100, MaxDepth: 1, PerHost: 1})
+		lease := func() *Lease {
+			t.Helper()
+			l, err := f.Lease(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		settle := func(l *Lease, r Result) {
+			t.Helper()
+			if _, err := f.Settle(l, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		page := tree(site)
+		page.Links = []Link{link("http://a.example/1"), link("http://b.example/1"), link("http://a.example/2"), link("http://b.example/2")}
+		settle(lease(), page)
+		a1, b1 := lease(), lease()
+		claimed := make(chan string, 2)
+		claim := func(l *Lease, host string) {
+			if ok, err := f.Claim(t.Context(), l, "http://"+host+"/to", host); err != nil || !ok {
+				t.Errorf("%s: %v, %v", host, ok, err)
+			}
+			claimed <- host
+		}
+		go claim(a1, "b.example")
+		synctest.Wait()
+		select {
+		case host := <-claimed:
+			t.Errorf("a second request to %s at once", host)
+		default:
+		}
+		f.mu.Lock()
+		b := f.hostNamed("b.example")
+		b.inflight--
+		if f.place(b); b.in != nil {
+			t.Error("a URI of b.example would be leased before it")
+		}
+		b.inflight++
+		f.mu.Unlock()
+		a2 := lease() // the place that a1 has left
+		if a2.URI != "http://a.example/2" {
+			t.Errorf("leased %s", a2.URI)
+		}
+		go claim(b1, "a.example")
+		if host := <-claimed; host != "b.example" { // b1 has left it, and b.example/2 has waited longer
+			t.Errorf("%s has a place first", host)
+		}
+		settle(a2, tree(a2.URI))
+		if host := <-claimed; host != "a.example" {
+			t.Errorf("%s has a place next", host)
+		}
+		settle(a1, Result{Redirects: []Target{{"http://b.example/to", "b.example"}}, Page: &Page{File: "b", Hash: []byte("b")}})
+		b2 := lease()
+		if b2.URI != "http://b.example/2" {
+			t.Errorf("leased %s", b2.URI)
+		}
+		f.Abandon(b1)
+		for _, h := range f.hosts {
+			if want := map[string]int{"b.example": 1}[h.name]; h.inflight != want || h.coming != 0 {
+				t.Errorf("%s: %d requests, %d to come", h.name, h.inflight, h.coming)
+			}
+		}
+		settle(b2, tree(b2.URI))
+		// One that waits for a place gives up with its context.
+		b1 = lease()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		f.hostNamed("a.example").inflight++
+		if _, err := f.Claim(ctx, b1, "http://a.example/to", "a.example"); !errors.Is(err, context.Canceled) {
+			t.Errorf("it waited on: %v", err)
+		}
+		f.Abandon(b1)
+		if a, b := f.hostNamed("a.example"), f.hostNamed("b.example"); a.inflight != 1 || a.coming != 0 || b.inflight != 0 {
+			t.Errorf("%d requests to a, %d to come, %d to b", a.inflight, a.coming, b.inflight)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A turn that is waited for is none any more when the host is to be left alone.
 func TestHoldWhileATurnIsWaitedFor(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,8 @@ type host struct {
 	delay    time.Duration
 	away     map[string]absence       // origins that cannot be had now. Other ports of the host may answer.
 	wants    map[string]time.Duration // Crawl-delays by origin
-	inflight int
+	inflight int                      // leases whose request is there
+	coming   int                      // leases that wait to be
 	stored   int64
 
 	head     *Entry    // the first that can be leased, while the host is in a heap
@@ -228,11 +229,16 @@ func (f *Frontier) first(h *host) (*Entry, error) {
 	return e, nil
 }
 
+// full reports whether a host may have no further page. mu is held.
+func (f *Frontier) full(h *host) bool {
+	return f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight+h.coming) >= f.opt.MaxPerHost
+}
+
 // place puts a host into the heap where it belongs: ready hosts, waiting hosts, or neither. mu
 // is held.
 func (f *Frontier) place(h *host) {
 	h.leave()
-	if f.opt.PerHost > 0 && h.inflight >= f.opt.PerHost || f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {
+	if f.opt.PerHost > 0 && h.inflight+h.coming >= f.opt.PerHost || f.full(h) {
 		return
 	}
 	now := f.opt.Now()

@@ -17,6 +17,7 @@ import (
 type Lease struct {
 	Entry
 	claims []claim
+	at     *host // where it has a place, of the PerHost; nil: nowhere
 }
 
 // claim is the target of a redirect that is fetched under a lease.
@@ -99,7 +100,7 @@ func (f *Frontier) tryLease() (_ *Lease, changed <-chan struct{}, wait time.Dura
 		e := f.popEntry(h)
 		wait := h.turn(now, e.after)
 		h.inflight++
-		l := &Lease{Entry: *e}
+		l := &Lease{Entry: *e, at: h}
 		f.inflight[e.Key] = l
 		f.place(h)
 		return l, nil, wait, nil
@@ -152,19 +153,21 @@ func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (b
 		return true, nil
 	}
 	h := f.hostNamed(hostName)
-	if f.taken(key) || h != l.host && f.opt.MaxPerHost > 0 && h.stored+int64(h.inflight) >= f.opt.MaxPerHost {
+	if f.taken(key) || h != l.at && f.full(h) {
 		f.mu.Unlock()
 		return false, nil
 	}
 	f.claimed[key] = l
 	l.claims = append(l.claims, claim{key, h})
-	h.inflight++
-	f.place(h)
+	err := f.move(ctx, l, h)
 	f.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
 
 	// The committed state stays valid: nobody else settles a claimed URI.
 	var state int
-	err := f.read.QueryRowContext(ctx, "SELECT state FROM uris WHERE key = ?", key[:]).Scan(&state)
+	err = f.read.QueryRowContext(ctx, "SELECT state FROM uris WHERE key = ?", key[:]).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		if f.opt.Filter == nil || !f.opt.Shared {
@@ -181,12 +184,48 @@ func (f *Frontier) Claim(ctx context.Context, l *Lease, uri, hostName string) (b
 	return state == queued || state == waiting || state == failed, nil
 }
 
+// move has a lease leave the host that has redirected it, and wait for a place at the next one. It has none meanwhile, so that
+// hosts which redirect to each other do not wait for each other; URIs of the next host are leased after it. mu is held.
+func (f *Frontier) move(ctx context.Context, l *Lease, to *host) error {
+	if l.at == to {
+		return nil
+	}
+	f.leave(l)
+	f.wake()
+	to.coming++
+	for f.opt.PerHost > 0 && to.inflight >= f.opt.PerHost {
+		changed := f.changed
+		f.mu.Unlock()
+		err := pause(ctx, changed, 0)
+		f.mu.Lock()
+		if err != nil {
+			to.coming--
+			f.place(to)
+			return err
+		}
+	}
+	to.coming--
+	to.inflight++
+	l.at = to
+	f.place(to)
+	return nil
+}
+
+// leave gives up the place of a lease. mu is held.
+func (f *Frontier) leave(l *Lease) {
+	if l.at != nil {
+		l.at.inflight--
+		f.place(l.at)
+		l.at = nil
+	}
+}
+
 // Abandon gives a lease back: its URI is queued as before.
 func (f *Frontier) Abandon(l *Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.inflight, l.Key)
-	l.host.inflight--
+	f.leave(l)
 	f.requeue(l.Key)
 	f.endClaims(l)
 	f.place(l.host)
@@ -197,7 +236,6 @@ func (f *Frontier) Abandon(l *Lease) {
 func (f *Frontier) endClaims(l *Lease) {
 	for _, c := range l.claims {
 		delete(f.claimed, c.key)
-		c.host.inflight--
 		c.host.reread() // entries that were read may be stored by now
 		f.requeue(c.key)
 		f.place(c.host)

@@ -252,7 +252,7 @@ func (f *Frontier) publish(together []*change, w *writer) {
 	}
 	for _, c := range together {
 		delete(f.inflight, c.lease.Key)
-		c.lease.host.inflight--
+		f.leave(c.lease)
 		touched[c.lease.host] = true
 	}
 	for _, c := range together {
