@@ -214,6 +214,9 @@ func (p *pointing) Look(ctx context.Context, h host.Host) (*step.Change, error) 
 	if list.Current != "" {
 		summary += " in place of " + list.Current
 	}
+	if made(p.id()) < made(list.Current) { // of another checkout, perhaps by mistake
+		summary += ", which is newer"
+	}
 	return &step.Change{Summary: summary, Apply: func(ctx context.Context) error {
 		p.before = list.Current
 		return p.folder.Point(ctx, h, p.id())

@@ -50,6 +50,12 @@ func NewID(at time.Time, content string) string {
 	return at.UTC().Format("20060102T150405Z") + "-" + content[:12]
 }
 
+// made is the part of an id that is its time, which sorts as text.
+func made(id string) string {
+	at, _, _ := strings.Cut(id, "-")
+	return at
+}
+
 // validID reports whether a name is valid for a release's folder.
 func validID(id string) bool {
 	return regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$`).MatchString(id)

@@ -262,6 +262,40 @@ func TestCurrentIsUndone(t *testing.T) {
 	}
 }
 
+// Whoever deploys an older checkout sees that this goes back.
+func TestAnOlderReleaseIsToldOf(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	f, h := At(t.TempDir(), program), &machine{}
+	of := func(version string, made int64) *Deployment {
+		d := deployment(t, f, version, time.Unix(3e9, 0))
+		binary := d.Binary
+		d.Binary = func(ctx context.Context, h host.Host) (Binary, error) {
+			b, err := binary(ctx, h)
+			b.Made = time.Unix(made, 0)
+			return b, err
+		}
+		return d
+	}
+	older, newer, same := of("urifilter v1", 1e9), of("urifilter v2", 2e9), of("urifilter v3", 2e9)
+	for _, c := range []struct {
+		to, is   *Deployment
+		goesBack bool
+	}{{older, nil, false}, {newer, older, false}, {same, newer, false}, {older, same, true}} {
+		done := apply(t, h, c.to.Upload(), c.to.Current())
+		want := "make " + c.to.ID() + " current"
+		if c.is != nil {
+			want += " in place of " + c.is.ID()
+		}
+		if c.goesBack {
+			want += ", which is newer"
+		}
+		if got := done[len(done)-1]; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // cut is a machine whose connection ends in the middle of what a command reads.
 type cut struct{ *machine }
 
