@@ -39,6 +39,7 @@ func TestTLS(t *testing.T) {
 		"name":     {URI: elsewhere.URI(), TLS: dialer(byName)},
 		"URI":      {URI: server.URI() + "?tls=true&tlsCAFile=" + authority.File + "&tlsCertificateFile=" + client.Cert + "&tlsPrivateKeyFile=" + client.Key},
 	} {
+		o.Timeout = 5 * time.Minute // on a busy machine a handshake takes seconds
 		a, err := Open(context.Background(), o)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

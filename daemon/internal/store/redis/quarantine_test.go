@@ -28,7 +28,7 @@ func nextChange(t *testing.T, s *Store) engine.Change {
 	select {
 	case change := <-s.Changes():
 		return change
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("no change is seen")
 		return engine.Change{}
 	}

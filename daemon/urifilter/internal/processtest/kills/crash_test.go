@@ -34,6 +34,7 @@ func kill9(t *testing.T, rounds int, filter string) {
 	checked := map[*processtest.Crasher]*int{} // acked ranges that were verified once after a crash
 	k := campaign[*processtest.Crasher]{
 		filters: filter, checkpoint: "1MiB", load: (*processtest.Crasher).Load,
+		answered: func(c *processtest.Crasher) bool { return len(c.Acked) > 0 },
 		check: func(c *processtest.Crasher, p *processtest.Process, last bool) error {
 			return c.MustRemember(p, sample(c.Acked, checked[c], last))
 		},

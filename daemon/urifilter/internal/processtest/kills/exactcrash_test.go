@@ -89,6 +89,7 @@ func kill9Exact(t *testing.T, rounds int) {
 	k := campaign[*forgetter]{
 		filters: "{id: 7, name: jobs, kind: exact}, {id: 8, name: short, kind: exact, digest: 64}", checkpoint: "64KiB",
 		clients: []*forgetter{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "short"}, {id: 3, filter: "short"}}, load: (*forgetter).load,
+		answered: func(f *forgetter) bool { return f.asked > 0 },
 		check: func(f *forgetter, p *processtest.Process, _ bool) error {
 			_, err := f.call(p, "filter", 0, len(f.seen))
 			return err

@@ -105,6 +105,7 @@ func kill9Near(t *testing.T, rounds int) {
 	k := campaign[*publisher]{
 		filters: "{id: 7, name: pages, kind: simhash}", checkpoint: "64KiB",
 		clients: []*publisher{{id: 0}, {id: 1}, {id: 2}}, load: (*publisher).load,
+		answered: func(c *publisher) bool { return len(c.acked) > 0 },
 		check: func(c *publisher, p *processtest.Process, last bool) error {
 			return c.mustRemember(p, sample(c.acked, &c.checked, last))
 		},

@@ -55,7 +55,7 @@ func TestNobodyWaitsForAnEarlierLife(t *testing.T) {
 	}
 	for _, between := range []func(){func() {}, restartRedis} {
 		for tries := 1; !kill(between); tries++ {
-			if tries == 20 {
+			if tries == 100 {
 				t.Fatalf("it was never up again within %s", members.PeerDead)
 			}
 		}

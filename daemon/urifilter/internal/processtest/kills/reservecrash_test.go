@@ -151,8 +151,9 @@ func kill9Reserving(t *testing.T, rounds int) {
 	t.Parallel()
 	k := campaign[*reserver]{
 		filters: "{id: 7, name: jobs, kind: exact}, {id: 8, name: news, kind: timing, expire: 24h}, {id: 9, name: short, kind: exact, digest: 64}", checkpoint: "64KiB",
-		clients: []*reserver{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "news"}, {id: 3, filter: "news"}, {id: 4, filter: "short"}, {id: 5, filter: "short"}},
-		load:    (*reserver).load,
+		clients:  []*reserver{{id: 0, filter: "jobs"}, {id: 1, filter: "jobs"}, {id: 2, filter: "news"}, {id: 3, filter: "news"}, {id: 4, filter: "short"}, {id: 5, filter: "short"}},
+		load:     (*reserver).load,
+		answered: func(r *reserver) bool { return r.asked > 0 },
 		check: func(r *reserver, p *processtest.Process, _ bool) error {
 			if r.asked == 0 {
 				return nil // all items are free, to be reserved in parts

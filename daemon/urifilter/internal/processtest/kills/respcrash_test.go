@@ -24,7 +24,8 @@ func kill9RESP(t *testing.T, rounds int) {
 	port := testserver.Free(t)
 	k := campaign[*respCaller]{
 		filters: growing, checkpoint: "1MiB", env: []string{"URIFILTER_RESP_LISTEN=" + port},
-		load: (*respCaller).load,
+		load:     (*respCaller).load,
+		answered: func(c *respCaller) bool { return len(c.acked) > 0 },
 		check: func(c *respCaller, _ *processtest.Process, last bool) error {
 			return c.check(sample(c.acked, &c.checked, last))
 		},
@@ -40,9 +41,6 @@ func kill9RESP(t *testing.T, rounds int) {
 	p := k.run(t, rounds)
 	items := 0
 	for _, c := range k.clients {
-		if len(c.acked) == 0 {
-			t.Errorf("%s %s: nothing was acknowledged", c.add, c.key)
-		}
 		for _, r := range c.acked {
 			items += r[1] - r[0]
 		}

@@ -119,7 +119,8 @@ func kill9Timing(t *testing.T, rounds int) {
 			{id: 0, expire: 30 * time.Millisecond}, {id: 1, expire: 400 * time.Millisecond},
 			{id: 2, expire: 3 * time.Second}, {id: 3, expire: 24 * time.Hour},
 		},
-		load: (*expiring).load,
+		load:     (*expiring).load,
+		answered: func(e *expiring) bool { return e.asked > 0 },
 		check: func(e *expiring, p *processtest.Process, last bool) error {
 			starts := []int{len(e.items) - 1000, rand.IntN(len(e.items) + 1)} // of the last calls, and some of the rest
 			for from := 0; last && from < len(e.items); from += 1000 {
