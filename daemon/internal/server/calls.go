@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/cr-clawer/urifilter/configs"
 	"github.com/cr-clawer/urifilter/daemon/internal/archive"
@@ -11,31 +10,20 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
-// callTimeout bounds a connection to Redis, MariaDB or MongoDB, with the handshake of TLS.
-const callTimeout = 5 * time.Second
-
-// OpenCall returns the dialer for calling a server by TLS; nil: without TLS, or as its URI says.
-func OpenCall(section string, c configs.CallTLS, log *slog.Logger) (*tlsdial.Dialer, error) {
-	if !c.TLS {
-		return nil, nil
-	}
-	return tlsdial.Open(section, tlsdial.Files{CA: c.TLSCAFile, Cert: c.TLSCertFile, Key: c.TLSKeyFile, ServerName: c.TLSServerName}, callTimeout, log)
-}
-
 // CheckCalls reads the certificates for servers that the daemon calls. Unusable ones are an
 // error.
 func CheckCalls(cfg configs.Config, log *slog.Logger) error {
 	var faults []error
 	if cfg.Store == "redis" {
-		_, err := OpenCall("redis", cfg.Redis.CallTLS, log)
+		_, err := tlsdial.For("redis", cfg.Redis.CallTLS, log)
 		faults = append(faults, err)
 	}
 	if cfg.MySQL.Addr != "" {
-		_, err := OpenCall("mysql", cfg.MySQL.CallTLS, log)
+		_, err := tlsdial.For("mysql", cfg.MySQL.CallTLS, log)
 		faults = append(faults, err)
 	}
 	if cfg.MongoDB.URI != "" {
-		_, err := OpenCall("mongodb", cfg.MongoDB.CallTLS, log)
+		_, err := tlsdial.For("mongodb", cfg.MongoDB.CallTLS, log)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
@@ -46,7 +34,7 @@ func OpenLink(cfg configs.Config, log *slog.Logger) (*backup.Link, error) {
 	if cfg.MongoDB.URI == "" {
 		return nil, nil
 	}
-	dialer, err := OpenCall("mongodb", cfg.MongoDB.CallTLS, log)
+	dialer, err := tlsdial.For("mongodb", cfg.MongoDB.CallTLS, log)
 	if err != nil {
 		return nil, err
 	}

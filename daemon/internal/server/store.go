@@ -16,6 +16,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/program/lifecycle"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/memlimit"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/embedded"
 	"github.com/cr-clawer/urifilter/daemon/internal/store/joined"
 	mysqlstore "github.com/cr-clawer/urifilter/daemon/internal/store/mysql"
@@ -84,7 +85,7 @@ func MySQLOptions(c configs.MySQL, log *slog.Logger) (mysqlstore.Options, error)
 	if err != nil {
 		return mysqlstore.Options{}, fmt.Errorf("mysql.password_file: %w", err)
 	}
-	dialer, err := OpenCall("mysql", c.CallTLS, log)
+	dialer, err := tlsdial.For("mysql", c.CallTLS, log)
 	return mysqlstore.Options{Addr: c.Addr, User: c.User, Password: password, Database: c.Database, TLS: dialer}, err
 }
 
@@ -106,7 +107,7 @@ func openRedis(c configs.Redis, mirrors mirrors, livesDir string, log *slog.Logg
 	if err != nil {
 		return nil, fmt.Errorf("redis.password_file: %w", err)
 	}
-	dialer, err := OpenCall("redis", c.CallTLS, log)
+	dialer, err := tlsdial.For("redis", c.CallTLS, log)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cr-clawer/urifilter/daemon/internal/download/dispatch"
 	"github.com/cr-clawer/urifilter/daemon/internal/download/wake"
 	"github.com/cr-clawer/urifilter/daemon/internal/program/secret"
+	"github.com/cr-clawer/urifilter/daemon/internal/program/tlsdial"
 )
 
 // look is how often a dispatcher looks for new URIs that no master in its own process has announced.
@@ -90,7 +91,7 @@ func (n *Node) openNotifier(registry prometheus.Registerer) error {
 		Addrs: r.Addrs, Username: r.Username, Password: password, DB: r.DB, MasterName: r.MasterName, URL: r.URL,
 		Wake: calls, Log: n.log, Registry: registry,
 	}
-	if o.TLS, err = openCall("redis", r.CallTLS, n.log); err != nil {
+	if o.TLS, err = tlsdial.For("redis", r.CallTLS, n.log); err != nil {
 		return err
 	}
 	n.notifier, err = wake.Open(o)

@@ -7,11 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cr-clawer/urifilter/configs"
 	settings "github.com/cr-clawer/urifilter/configs/downloader"
 	"github.com/cr-clawer/urifilter/daemon/internal/disk"
 	"github.com/cr-clawer/urifilter/daemon/internal/download"
@@ -24,9 +22,6 @@ import (
 
 // StoreMongoDB is the setting of a store in MongoDB.
 const StoreMongoDB = "mongodb"
-
-// dialIn bounds the time to connect to MongoDB, with the TLS handshake.
-const dialIn = 5 * time.Second
 
 // openStore opens the store that the settings name, and measures its calls. failed is called if it can
 // go on only in another process.
@@ -76,7 +71,7 @@ func OpenMongoDB(ctx context.Context, cfg settings.Config, log *slog.Logger) (do
 	}
 	o := mongodb.Options{URI: m.URI, Database: m.Database, KeepLogs: cfg.KeepLogs, Log: log}
 	var err error
-	if o.TLS, err = openCall("mongodb", m.CallTLS, log); err != nil {
+	if o.TLS, err = tlsdial.For("mongodb", m.CallTLS, log); err != nil {
 		return nil, err
 	}
 	store, err := mongodb.Open(ctx, o)
@@ -86,22 +81,14 @@ func OpenMongoDB(ctx context.Context, cfg settings.Config, log *slog.Logger) (do
 	return store, nil
 }
 
-// openCall returns the dialer for calling a server by TLS; nil: without TLS, or as its URI says.
-func openCall(section string, c configs.CallTLS, log *slog.Logger) (*tlsdial.Dialer, error) {
-	if !c.TLS {
-		return nil, nil
-	}
-	return tlsdial.Open(section, tlsdial.Files{CA: c.TLSCAFile, Cert: c.TLSCertFile, Key: c.TLSKeyFile, ServerName: c.TLSServerName}, dialIn, log)
-}
-
 // CheckCalls reads the certificates for servers that the program calls. Unusable ones are an error.
 func CheckCalls(cfg settings.Config) error {
 	var store, redis error
 	if cfg.Store == StoreMongoDB {
-		_, store = openCall("mongodb", cfg.MongoDB.CallTLS, nil)
+		_, store = tlsdial.For("mongodb", cfg.MongoDB.CallTLS, nil)
 	}
 	if cfg.Redis.Given() {
-		_, redis = openCall("redis", cfg.Redis.CallTLS, nil)
+		_, redis = tlsdial.For("redis", cfg.Redis.CallTLS, nil)
 	}
 	return errors.Join(store, redis)
 }

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/cr-clawer/urifilter/configs"
 )
 
 // Files are the files of the settings for calling a server.
@@ -53,6 +55,17 @@ type Dialer struct {
 type stamp struct {
 	changed time.Time
 	size    int64
+}
+
+// callTimeout bounds a connection of a dialer that For has made, with its handshake.
+const callTimeout = 5 * time.Second
+
+// For returns the dialer for calling the server of a section of the settings; nil: without TLS, or as its URI says.
+func For(section string, c configs.CallTLS, log *slog.Logger) (*Dialer, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	return Open(section, Files{CA: c.TLSCAFile, Cert: c.TLSCertFile, Key: c.TLSKeyFile, ServerName: c.TLSServerName}, callTimeout, log)
 }
 
 // Open reads the files. The section of the settings is for errors; timeout bounds a
