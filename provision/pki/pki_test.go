@@ -225,9 +225,9 @@ func TestRenewalIsAskedFor(t *testing.T) {
 func TestUndoWithoutAnAuthorityBefore(t *testing.T) {
 	t.Parallel()
 	p := Place{CA: "/etc/urifilter/tls.ca.pem", Pair: "/etc/urifilter/tls.pem"}
-	s := &placing{place: p, before: map[string]host.File{p.Pair: {Path: p.Pair, Content: "pair", Mode: 0o640, Owner: "root", Group: "urifilter"}}}
+	before := map[string]host.File{p.Pair: {Path: p.Pair, Content: "pair", Mode: 0o640, Owner: "root", Group: "urifilter"}}
 	h := host.NewRecorder("web1")
-	if _, err := s.Undo(t.Context(), h, nil); err != nil {
+	if _, err := p.restore(t.Context(), h, before); err != nil {
 		t.Fatal(err)
 	}
 	if script := h.Script(); !strings.Contains(script, "rm -f "+p.CA) || strings.Count(script, "mktemp") != 1 {

@@ -43,40 +43,28 @@ func digest(ca, pair string) string {
 // Step puts a certificate on a host and renews it. The names are those by which a server
 // is called; a client needs none.
 func (c *Certificates) Step(p Place, hostName string, names []string) step.Undoer {
-	return &placing{Named: step.Named(p.Name), certificates: c, place: p, hostName: hostName, names: names}
+	return step.NewUndoer(p.Name, func(ctx context.Context, h host.Host) (*step.Change, step.Undo, error) {
+		before, err := host.ReadFiles(ctx, h, p.CA, p.Pair, p.loaded())
+		if err != nil {
+			return nil, nil, err
+		}
+		why, err := c.differs(ctx, h, p, hostName, names, before)
+		if err != nil || why == "" {
+			return nil, nil, err
+		}
+		change := &step.Change{Summary: fmt.Sprintf("write %s: %s", p.Pair, why), Apply: func(ctx context.Context) error {
+			return c.install(ctx, h, p, hostName, names, before)
+		}}
+		return change, func(ctx context.Context, h host.Host) (string, error) { return p.restore(ctx, h, before) }, nil
+	})
 }
 
-// placing implements that step.
-type placing struct {
-	step.Named
-	certificates *Certificates
-	place        Place
-	hostName     string
-	names        []string
-	before       map[string]host.File // by path; nil: not started
-}
-
-func (s *placing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	now, err := host.ReadFiles(ctx, h, s.place.CA, s.place.Pair, s.place.loaded())
-	if err != nil {
-		return nil, err
-	}
-	why, err := s.certificates.differs(ctx, h, s.place, s.hostName, s.names, now)
-	if err != nil || why == "" {
-		return nil, err
-	}
-	return &step.Change{Summary: fmt.Sprintf("write %s: %s", s.place.Pair, why), Apply: func(ctx context.Context) error {
-		s.before = now
-		return s.certificates.install(ctx, h, s.place, s.hostName, s.names, now)
-	}}, nil
-}
-
-func (s *placing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	p := s.place
-	if s.before == nil || s.before[p.Pair].Content == "" {
+// restore brings back the files, by path.
+func (p Place) restore(ctx context.Context, h host.Host, before map[string]host.File) (string, error) {
+	if before[p.Pair].Content == "" {
 		return "", nil // there was none before; an unused one does no harm
 	}
-	err := errors.Join(host.Restore(ctx, h, p.CA, s.before[p.CA]), host.Restore(ctx, h, p.Pair, s.before[p.Pair]))
+	err := errors.Join(host.Restore(ctx, h, p.CA, before[p.CA]), host.Restore(ctx, h, p.Pair, before[p.Pair]))
 	if err == nil && p.Load != nil {
 		err = p.Load(ctx, h)
 	}

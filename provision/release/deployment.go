@@ -194,43 +194,24 @@ func (d *Deployment) Current() step.Undoer {
 // Pointing is the step that makes a release on the host the current one. An earlier step
 // may determine its id.
 func (f Folder) Pointing(id func() string) step.Undoer {
-	return &pointing{Named: "release: current", folder: f, id: id}
-}
-
-// pointing is that step.
-type pointing struct {
-	step.Named
-	folder Folder
-	id     func() string
-	before string // the release that was current
-}
-
-func (p *pointing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	list, err := p.folder.List(ctx, h)
-	if err != nil || list.Current == p.id() {
-		return nil, err
-	}
-	summary := "make " + p.id() + " current"
-	if list.Current != "" {
-		summary += " in place of " + list.Current
-	}
-	if made(p.id()) < made(list.Current) { // of another checkout, perhaps by mistake
-		summary += ", which is newer"
-	}
-	return &step.Change{Summary: summary, Apply: func(ctx context.Context) error {
-		p.before = list.Current
-		return p.folder.Point(ctx, h, p.id())
-	}}, nil
-}
-
-func (p *pointing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	if err := p.folder.Point(ctx, h, p.before); err != nil {
-		return "", err
-	}
-	if p.before == "" {
-		return "no release is current, as before", nil
-	}
-	return "release " + p.before + " is current again", nil
+	return step.NewUndoer("release: current", func(ctx context.Context, h host.Host) (*step.Change, step.Undo, error) {
+		list, err := f.List(ctx, h)
+		if err != nil || list.Current == id() {
+			return nil, nil, err
+		}
+		summary, undone := "make "+id()+" current", "no release is current, as before"
+		if list.Current != "" {
+			summary += " in place of " + list.Current
+			undone = "release " + list.Current + " is current again"
+		}
+		if made(id()) < made(list.Current) { // of another checkout, perhaps by mistake
+			summary += ", which is newer"
+		}
+		change := &step.Change{Summary: summary, Apply: func(ctx context.Context) error { return f.Point(ctx, h, id()) }}
+		return change, func(ctx context.Context, h host.Host) (string, error) {
+			return undone, f.Point(ctx, h, list.Current)
+		}, nil
+	})
 }
 
 // Healthy is the step that notes that the release has passed the health check, and is the last that

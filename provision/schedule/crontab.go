@@ -45,39 +45,25 @@ MAILTO=""
 }
 
 func (s *Schedule) crontab() step.Undoer {
-	return &crontabStep{Named: "schedule: crontab", wish: host.File{Path: s.Program.Crontab(), Content: s.text()}}
-}
-
-// crontabStep writes our crontab file.
-type crontabStep struct {
-	step.Named
-	wish, before   host.File
-	there, touched bool // a file existed before; writing ours has begun
-}
-
-func (c *crontabStep) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	now, there, err := host.ReadFile(ctx, h, c.wish.Path)
-	if err != nil || c.wish.Same(now) {
-		return nil, err
-	}
-	return &step.Change{Summary: "write " + c.wish.Path, Diff: diff.Unified(c.wish.Path, now.Content, c.wish.Content), Apply: func(ctx context.Context) error {
-		c.before, c.there, c.touched = now, there, true
-		if err := host.AsRoot(ctx, h, "install -d -m 755 "+host.Quote(path.Dir(c.wish.Path))); err != nil {
-			return err
+	wish := host.File{Path: s.Program.Crontab(), Content: s.text()}
+	return step.NewUndoer("schedule: crontab", func(ctx context.Context, h host.Host) (*step.Change, step.Undo, error) {
+		before, there, err := host.ReadFile(ctx, h, wish.Path)
+		if err != nil || wish.Same(before) {
+			return nil, nil, err
 		}
-		return write(ctx, h, c.wish)
-	}}, nil
-}
-
-func (c *crontabStep) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	switch {
-	case !c.touched:
-		return "", nil
-	case c.there:
-		return c.wish.Path + " is as it was before", write(ctx, h, c.before)
-	}
-	_, err := h.Run(ctx, host.Command{Script: "rm -f " + host.Quote(c.wish.Path) + " && " + noticed, Root: true})
-	return c.wish.Path + " is removed", err
+		change := &step.Change{Summary: "write " + wish.Path, Diff: diff.Unified(wish.Path, before.Content, wish.Content), Apply: func(ctx context.Context) error {
+			if err := host.AsRoot(ctx, h, "install -d -m 755 "+host.Quote(path.Dir(wish.Path))); err != nil {
+				return err
+			}
+			return write(ctx, h, wish)
+		}}
+		return change, func(ctx context.Context, h host.Host) (string, error) {
+			if there {
+				return wish.Path + " is as it was before", write(ctx, h, before)
+			}
+			return wish.Path + " is removed", host.AsRoot(ctx, h, "rm -f "+host.Quote(wish.Path)+" && "+noticed)
+		}, nil
+	})
 }
 
 func write(ctx context.Context, h host.Host, crontab host.File) error {

@@ -63,82 +63,52 @@ func (u *Units) limits() step.Undoer {
 	if u.OpenFiles != 0 {
 		lines = append(lines, fmt.Sprintf("LimitNOFILE=%d", u.OpenFiles))
 	}
-	l := &limits{Named: "service: limits", wish: host.File{Path: limitsPath(u.Program), Mode: 0o644}}
+	wish := host.File{Path: limitsPath(u.Program), Mode: 0o644} // without content: there must be none
 	if lines != nil {
-		l.wish.Content = "# " + host.Written + " from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
+		wish.Content = "# " + host.Written + " from \"service\" of its inventory.\n[Service]\n" + strings.Join(lines, "\n") + "\n"
 	}
-	return l
-}
-
-// limits is the step for the toolkit's drop-in.
-type limits struct {
-	step.Named
-	wish host.File // without content: there must be none
-
-	begun  bool // a change has begun
-	before host.File
-}
-
-func (l *limits) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	now, _, err := host.ReadFile(ctx, h, l.wish.Path)
-	if err != nil || l.wish.Same(now) || l.wish.Content == "" && now.Content == "" {
-		return nil, err
-	}
-	return &step.Change{
-		Summary: "write " + l.wish.Path, Diff: diff.Unified(l.wish.Path, now.Content, l.wish.Content),
-		Apply: func(ctx context.Context) error {
-			l.begun, l.before = true, now
-			return host.PutUnits(ctx, h, l.wish)
-		},
-	}, nil
-}
-
-func (l *limits) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	if !l.begun {
-		return "", nil
-	}
-	l.before.Path = l.wish.Path
-	return "limits are as they were before", host.PutUnits(ctx, h, l.before)
+	return step.NewUndoer("service: limits", func(ctx context.Context, h host.Host) (*step.Change, step.Undo, error) {
+		before, _, err := host.ReadFile(ctx, h, wish.Path)
+		if err != nil || wish.Same(before) || wish.Content == "" && before.Content == "" {
+			return nil, nil, err
+		}
+		change := &step.Change{
+			Summary: "write " + wish.Path, Diff: diff.Unified(wish.Path, before.Content, wish.Content),
+			Apply: func(ctx context.Context) error { return host.PutUnits(ctx, h, wish) },
+		}
+		before.Path = wish.Path
+		return change, func(ctx context.Context, h host.Host) (string, error) {
+			return "limits are as they were before", host.PutUnits(ctx, h, before)
+		}, nil
+	})
 }
 
 // install is the step in which the program registers itself.
-func (u *Units) install() step.Undoer { return &registering{Named: "service: units", units: u} }
-
-// registering is that step.
-type registering struct {
-	step.Named
-	units  *Units
-	before state
-}
-
-func (r *registering) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	u := r.units
-	if err := u.Alone(ctx, h); err != nil {
-		return nil, err
-	}
-	now, err := read(ctx, h, u.Program)
-	if err != nil {
-		return nil, err
-	}
-	differs, diff, there := false, "", !u.Ahead()
-	if there {
-		differs, diff, there, err = u.compareUnits(ctx, h)
-	}
-	if !there && err == nil {
-		differs, diff, err = u.foresee(ctx, now)
-	}
-	if err != nil || !differs {
-		return nil, err
-	}
-	return &step.Change{Summary: "register with systemd", Diff: diff, Apply: func(ctx context.Context) error {
-		r.before = now
-		_, err := h.Run(ctx, host.Command{Root: true, Script: u.command()})
-		return u.said(err)
-	}}, nil
-}
-
-func (r *registering) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	return r.before.restore(ctx, h, r.units.Program)
+func (u *Units) install() step.Undoer {
+	return step.NewUndoer("service: units", func(ctx context.Context, h host.Host) (*step.Change, step.Undo, error) {
+		if err := u.Alone(ctx, h); err != nil {
+			return nil, nil, err
+		}
+		before, err := read(ctx, h, u.Program)
+		if err != nil {
+			return nil, nil, err
+		}
+		differs, diff, there := false, "", !u.Ahead()
+		if there {
+			differs, diff, there, err = u.compareUnits(ctx, h)
+		}
+		if !there && err == nil {
+			differs, diff, err = u.foresee(ctx, before)
+		}
+		if err != nil || !differs {
+			return nil, nil, err
+		}
+		change := &step.Change{Summary: "register with systemd", Diff: diff, Apply: func(ctx context.Context) error {
+			_, err := h.Run(ctx, host.Command{Root: true, Script: u.command()})
+			return u.said(err)
+		}}
+		return change, func(ctx context.Context, h host.Host) (string, error) { return before.restore(ctx, h, u.Program) }, nil
+	})
 }
 
 func (u *Units) command(more ...string) string {

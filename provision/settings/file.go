@@ -19,42 +19,29 @@ type edit struct {
 	missing               error     // why file cannot be written yet; nil: it can
 }
 
-// editing is the step for such a file.
-type editing struct {
-	step.Named
-	files *Files
-	// want returns the edit; one of a file without a path: nothing is to be done.
-	want func(ctx context.Context, h host.Host) (edit, error)
-	did  *edit // what has begun to be written; nil: nothing
+// editing returns the step for such a file. want returns the edit; one of a file without a path: nothing is to be done.
+func (f *Files) editing(name string, want func(ctx context.Context, h host.Host) (edit, error)) step.Undoer {
+	return step.NewUndoer("settings: "+name, func(ctx context.Context, h host.Host) (*step.Change, step.Undo, error) {
+		e, err := want(ctx, h)
+		if err != nil || e.file.Path == "" {
+			return nil, nil, err
+		}
+		if e.missing == nil && e.before.Path != "" && e.file.Same(e.before) && e.managed.Content == e.managedBefore.Content {
+			return nil, nil, nil
+		}
+		change := &step.Change{Summary: "write " + e.file.Path, Diff: diff.Masked(e.file.Path, e.before.Content, e.file.Content)}
+		if e.missing != nil {
+			change.Apply = func(context.Context) error { return e.missing }
+			return change, nil, nil
+		}
+		change.Apply = func(ctx context.Context) error { return explain(e.replace(ctx, h), f) }
+		return change, e.undo, nil
+	})
 }
 
-func (s *editing) Look(ctx context.Context, h host.Host) (*step.Change, error) {
-	e, err := s.want(ctx, h)
-	if err != nil || e.file.Path == "" {
-		return nil, err
-	}
-	if e.missing == nil && e.before.Path != "" && e.file.Same(e.before) && e.managed.Content == e.managedBefore.Content {
-		return nil, nil
-	}
-	return &step.Change{
-		Summary: "write " + e.file.Path,
-		Diff:    diff.Masked(e.file.Path, e.before.Content, e.file.Content),
-		Apply: func(ctx context.Context) error {
-			if e.missing != nil {
-				return e.missing
-			}
-			s.did = &e
-			return explain(e.replace(ctx, h), s.files)
-		},
-	}, nil
-}
-
-func (s *editing) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
-	if s.did == nil {
-		return "", nil
-	}
-	err := errors.Join(host.Restore(ctx, h, s.did.file.Path, s.did.before), host.Restore(ctx, h, s.did.managed.Path, s.did.managedBefore))
-	return s.did.file.Path + " is as it was before", err
+func (e edit) undo(ctx context.Context, h host.Host) (string, error) {
+	err := errors.Join(host.Restore(ctx, h, e.file.Path, e.before), host.Restore(ctx, h, e.managed.Path, e.managedBefore))
+	return e.file.Path + " is as it was before", err
 }
 
 // replace writes the file, and keeps a copy of the old one beside it. If it is interrupted at any point, no part that

@@ -109,10 +109,10 @@ func onHost(path string, err error) error {
 
 // Settings is the step for NAME.yaml.
 func (f *Files) Settings() step.Undoer {
-	return &editing{Named: step.Named("settings: " + f.name()), files: f, want: func(ctx context.Context, h host.Host) (edit, error) {
+	return f.editing(f.name(), func(ctx context.Context, h host.Host) (edit, error) {
 		e, _, err := f.want(ctx, h)
 		return e, err
-	}}
+	})
 }
 
 // explain adds what to do if the host is not prepared.

@@ -41,7 +41,7 @@ func ofHost(c Caller, file host.File) (entry, bool) {
 // TokensFile is the step for tokens.yaml, if the daemon requires tokens. Of the operator's
 // tokens, the file holds only the digests.
 func (f *Files) TokensFile() step.Undoer {
-	return &editing{Named: "settings: " + tokensName, files: f, want: f.wantTokens}
+	return f.editing(tokensName, f.wantTokens)
 }
 
 func (f *Files) wantTokens(ctx context.Context, h host.Host) (e edit, err error) {

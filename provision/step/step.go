@@ -67,11 +67,19 @@ func (c *Change) Applied(apply func(ctx context.Context) error) *Change {
 	return &with
 }
 
-// NewWish returns the wish whose Look is a function. A wish that keeps something from Look
-// to Undo needs a type of its own.
+// NewWish returns the wish whose Look is a function.
 func NewWish(title string, look func(ctx context.Context, h host.Host) (*Change, error)) Wish {
 	return wish{Named(title), look}
 }
+
+// NewUndoer returns the wish whose Look is a function that also says how its change is undone: Undo of the wish
+// does so for the last change that was begun.
+func NewUndoer(title string, look func(ctx context.Context, h host.Host) (*Change, Undo, error)) Undoer {
+	return &undoer{Named: Named(title), look: look}
+}
+
+// Undo takes back a change, as Undo of an Undoer does.
+type Undo func(ctx context.Context, h host.Host) (string, error)
 
 // NewProof returns the proof whose Prove is a function.
 func NewProof(title string, prove func(ctx context.Context, h host.Host) error) Proof {
@@ -90,6 +98,30 @@ type wish struct {
 }
 
 func (w wish) Look(ctx context.Context, h host.Host) (*Change, error) { return w.look(ctx, h) }
+
+type undoer struct {
+	Named
+	look func(ctx context.Context, h host.Host) (*Change, Undo, error)
+	undo Undo // nil: no change was begun
+}
+
+func (u *undoer) Look(ctx context.Context, h host.Host) (*Change, error) {
+	change, undo, err := u.look(ctx, h)
+	if err != nil || change == nil {
+		return nil, err
+	}
+	return change.Applied(func(ctx context.Context) error {
+		u.undo = undo
+		return change.Apply(ctx)
+	}), nil
+}
+
+func (u *undoer) Undo(ctx context.Context, h host.Host, _ error) (string, error) {
+	if u.undo == nil {
+		return "", nil
+	}
+	return u.undo(ctx, h)
+}
 
 type proof struct {
 	Named
