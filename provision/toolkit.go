@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -166,94 +165,71 @@ func (t *Toolkit) nonEmpty(hosts []inventory.Host, role string) ([]inventory.Hos
 // connect opens the connection to a host.
 func (t *Toolkit) connect(h inventory.Host) func(context.Context) (host.Host, io.Closer, error) {
 	return func(ctx context.Context) (host.Host, io.Closer, error) {
-		if conn := t.connections.take(h.Name); conn != nil {
-			t.connections.lend(h.Name, conn)
+		if conn := t.connections.get(h.Name, true); conn != nil {
 			return conn, conn, nil
 		}
 		conn, err := t.dialer.Dial(ctx, h)
 		if err != nil {
 			return nil, nil, err
 		}
-		t.connections.lend(h.Name, conn)
+		t.connections.add(h.Name, conn, true)
 		return conn, conn, nil
 	}
 }
 
 // connections are those that are open: on a long line a login takes longer than most of what it is for.
 type connections struct {
-	mu   sync.Mutex
-	lent map[string]*remote.Conn // those of the run, which closes them
-	kept map[string]*remote.Conn // those of visits
-	old  []*remote.Conn          // of visits too, replaced by others
+	mu  sync.Mutex
+	now map[string]connection // the last of each host
+	all []*remote.Conn
 }
 
-// take returns a connection of a visit for somebody who will close it, nil if there is none.
-func (c *connections) take(name string) *remote.Conn {
+type connection struct {
+	*remote.Conn
+	lent bool // to the run, which closes it; else it is of visits
+}
+
+// get returns an open connection, nil if there is none. With lend it is for the run, which has not had it before.
+func (c *connections) get(name string, lend bool) *remote.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	conn := c.kept[name]
-	delete(c.kept, name)
-	if conn != nil && !conn.Alive() {
-		_ = conn.Close() // it is dead
+	at := c.now[name]
+	if at.Conn == nil || !at.Alive() || lend && at.lent {
 		return nil
 	}
-	return conn
+	c.now[name] = connection{at.Conn, at.lent || lend}
+	return at.Conn
 }
 
-func (c *connections) lend(name string, conn *remote.Conn) {
+func (c *connections) add(name string, conn *remote.Conn, lent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lent == nil {
-		c.lent = map[string]*remote.Conn{}
+	if c.now == nil {
+		c.now = map[string]connection{}
 	}
-	c.lent[name] = conn
+	c.now[name] = connection{conn, lent}
+	c.all = append(c.all, conn)
 }
 
-// open returns an open connection for a visit, nil if there is none.
-func (c *connections) open(name string) *remote.Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range []*remote.Conn{c.lent[name], c.kept[name]} {
-		if conn != nil && conn.Alive() {
-			return conn
-		}
-	}
-	return nil
-}
-
-// keep keeps the connection of a visit for the next one.
-func (c *connections) keep(name string, conn *remote.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if old := c.kept[name]; old != nil {
-		c.old = append(c.old, old) // another visit made it at the same time and may use it, or it is dead
-	}
-	if c.kept == nil {
-		c.kept = map[string]*remote.Conn{}
-	}
-	c.kept[name] = conn
-}
-
-// close closes those that are kept.
+// close closes all of them, those of the run once more.
 func (c *connections) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, conn := range append(slices.Collect(maps.Values(c.kept)), c.old...) {
+	for _, conn := range c.all {
 		_ = conn.Close() // what it was used for is over
 	}
-	c.kept, c.old = nil, nil
 }
 
 // visit runs a function on a host that need not be part of the run.
 func (t *Toolkit) visit(ctx context.Context, h inventory.Host, do func(host.Host) error) error {
-	if conn := t.connections.open(h.Name); conn != nil {
+	if conn := t.connections.get(h.Name, false); conn != nil {
 		return do(conn)
 	}
 	conn, err := t.dialer.Dial(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer t.connections.keep(h.Name, conn)
+	defer t.connections.add(h.Name, conn, false)
 	return do(conn)
 }
 
