@@ -22,8 +22,6 @@ type Kind struct {
 	Parameters []Parameter
 	// Lacks says why the parameters of other kinds mean nothing to it.
 	Lacks string
-	// Fixed says that such filters take no more memory for further items.
-	Fixed bool
 	// BitMap says that such filters have a bit-map, which the archive keeps.
 	BitMap bool
 	// Texts says that such filters are asked about texts and not about items.
@@ -110,12 +108,6 @@ func KindOf(name string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
-}
-
-// HasBitMap tells whether filters of a kind have a bit-map, which the archive keeps.
-func HasBitMap(kind string) bool {
-	k, _ := KindOf(kind)
-	return k.BitMap
 }
 
 // TakesTexts tells whether filters of a kind are asked about texts and not about items.

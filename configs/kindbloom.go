@@ -67,7 +67,7 @@ func (f Filter) HasBitMap() bool {
 
 // bloomKind is a bit-map, which mistakes a few new items for seen.
 var bloomKind = Kind{
-	Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", Fixed: true, BitMap: true, Commands: CommandsBF,
+	Name: "bloom", Params: Bloom{}, Lacks: "items of a bloom filter do not expire", BitMap: true, Commands: CommandsBF,
 	Parameters: append([]Parameter{
 		capacityParameter, errorRateParameter, onFullParameter,
 		{

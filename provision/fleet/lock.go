@@ -32,7 +32,7 @@ type LockInfo struct {
 
 // LockedError reports that another run holds the host.
 type LockedError struct {
-	Host, Path string
+	Host string
 	LockInfo
 	// From is the address that it connected from, Since when by the host's clock; "":
 	// not known.
@@ -118,7 +118,7 @@ func acquire(ctx context.Context, h host.Host, info LockInfo, lost func(error)) 
 	l.release(context.WithoutCancel(ctx), time.Second)
 	switch {
 	case l.err == nil && l.out.Code == codeHeld: // says more than the question's error
-		return nil, refusal(h.Name(), host.LockPath, l.out.Stdout)
+		return nil, refusal(h.Name(), l.out.Stdout)
 	case err == nil:
 		err = l.loss()
 	}
@@ -225,9 +225,9 @@ exit 1
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-func refusal(name, path, content string) *LockedError {
+func refusal(name, content string) *LockedError {
 	m := host.Pairs(content, "=")
-	e := &LockedError{Host: name, Path: path, From: m["from"], Since: m["since"], PID: m["pid"]}
+	e := &LockedError{Host: name, From: m["from"], Since: m["since"], PID: m["pid"]}
 	e.LockInfo = LockInfo{Who: m["who"], What: m["what"], Run: m["run"]}
 	e.For, _ = time.ParseDuration(m["for"] + "s") // 0 for what is no number
 	return e

@@ -19,8 +19,6 @@ type Facts struct {
 	CPU []string
 	// Systemd is the version of the running systemd, 0 if PID 1 is another program.
 	Systemd int
-	// Memory is the machine's, in bytes.
-	Memory int64
 	// Container is the kind of container ("lxc", "systemd-nspawn"), "" for none.
 	Container string
 }
@@ -32,7 +30,6 @@ const factsScript = `echo "arch=$(uname -m)"
 (. /etc/os-release 2>/dev/null || . /usr/lib/os-release 2>/dev/null
 echo "os=${ID:-}"; echo "version=${VERSION_ID:-}"; echo "codename=${VERSION_CODENAME:-}"; echo "name=${PRETTY_NAME:-}")
 echo "cpu=$(sed -n -e '/^flags[[:space:]]*:/{s/^[^:]*://p;q;}' -e '/^Features[[:space:]]*:/{s/^[^:]*://p;q;}' /proc/cpuinfo)"
-echo "memory=$(sed -n 's/^MemTotal:[[:space:]]*\([0-9]*\) kB$/\1/p' /proc/meminfo)"
 [ -d /run/systemd/system ] && echo "systemd=$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')"
 echo "container=$(systemd-detect-virt --container 2>/dev/null)"`
 
@@ -72,8 +69,5 @@ func parseFacts(text string) Facts {
 		f.Arch = "arm64"
 	}
 	f.Systemd, _ = strconv.Atoi(m["systemd"]) // one that says nothing is none
-	if kib, err := strconv.ParseInt(m["memory"], 10, 64); err == nil {
-		f.Memory = kib << 10
-	}
 	return f
 }

@@ -80,10 +80,9 @@ innodb_flush_log_at_trx_commit = 1
 `, s.bind(), s.options.Port)
 }
 
-// sql runs a statement as the system's root, who is also the server's, and returns its rows. If it
-// is secret, its text is not logged.
-func sql(ctx context.Context, h host.Host, statement string, secret bool) (string, error) {
-	out, err := h.Run(ctx, host.Command{Script: "printf %s " + host.Quote(statement) + " | mariadb --batch --skip-column-names", Root: true, Secret: secret})
+// sql runs a statement as the system's root, who is also the server's, and returns its rows.
+func sql(ctx context.Context, h host.Host, statement string) (string, error) {
+	out, err := h.Run(ctx, host.Command{Script: "printf %s " + host.Quote(statement) + " | mariadb --batch --skip-column-names", Root: true})
 	return strings.TrimSpace(out.Stdout), err
 }
 
@@ -144,7 +143,7 @@ func (s *Server) mayTake(ctx context.Context, h host.Host) error {
 	if err != nil || s.options.Adopt || !u.Active {
 		return err
 	}
-	others, err := sql(ctx, h, "select group_concat(schema_name) from information_schema.schemata where schema_name not in ('information_schema', 'mysql', 'performance_schema', 'sys', 'test', '"+name+"')", false)
+	others, err := sql(ctx, h, "select group_concat(schema_name) from information_schema.schemata where schema_name not in ('information_schema', 'mysql', 'performance_schema', 'sys', 'test', '"+name+"')")
 	switch {
 	case err != nil:
 		return fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, elsewhere)
@@ -185,7 +184,7 @@ func (s *Server) service() step.Wish {
 
 // differing says how the running server differs from our file, "" if it does not.
 func (s *Server) differing(ctx context.Context, h host.Host) (string, error) {
-	got, err := sql(ctx, h, "select concat_ws(' ', coalesce(@@bind_address, '*'), @@port, @@innodb_flush_log_at_trx_commit)", false)
+	got, err := sql(ctx, h, "select concat_ws(' ', coalesce(@@bind_address, '*'), @@port, @@innodb_flush_log_at_trx_commit)")
 	if err != nil {
 		return "", fmt.Errorf("MariaDB does not answer root at its socket: %w%s", err, host.UnitLog(ctx, h, unit+".service"))
 	}
@@ -271,7 +270,7 @@ func (s *Server) login(ctx context.Context, h host.Host) (string, error) {
 	if out.Code != 0 {
 		return strings.TrimSpace(out.Stdout), nil
 	}
-	grants, err := sql(ctx, h, "show grants for '"+name+"'@'%'", false)
+	grants, err := sql(ctx, h, "show grants for '"+name+"'@'%'")
 	if err != nil {
 		return "", err
 	}

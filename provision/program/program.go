@@ -156,9 +156,8 @@ type Answer struct {
 
 // Problem is the error for an answer other than 200.
 type Problem struct {
-	Status int
-	Code   string // error_code of problem+json, "" if the answer is another text
-	text   string
+	Code string // error_code of problem+json, "" if the answer is another text
+	text string
 }
 
 func (p *Problem) Error() string { return p.text }
@@ -169,7 +168,7 @@ func (a Answer) Problem(call string) error {
 		Detail string `json:"detail"`
 		Code   string `json:"error_code"`
 	}
-	p := &Problem{Status: a.Status}
+	p := &Problem{}
 	if json.Unmarshal([]byte(a.Body), &told) == nil && told.Code != "" {
 		p.Code = told.Code
 		p.text = fmt.Sprintf("%s: %d %s: %s", call, a.Status, told.Code, told.Detail)

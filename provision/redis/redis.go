@@ -49,13 +49,13 @@ type Options struct {
 type product struct {
 	name, pkg, unit, group string
 	folder, main           string
-	cli, server            string
+	cli                    string
 }
 
 func products() []product {
 	return []product{
-		{"Redis", "redis-server", "redis-server", "redis", "/etc/redis", "/etc/redis/redis.conf", "redis-cli", "redis-server"},
-		{"Valkey", "valkey-server", "valkey-server", "valkey", "/etc/valkey", "/etc/valkey/valkey.conf", "valkey-cli", "valkey-server"},
+		{"Redis", "redis-server", "redis-server", "redis", "/etc/redis", "/etc/redis/redis.conf", "redis-cli"},
+		{"Valkey", "valkey-server", "valkey-server", "valkey", "/etc/valkey", "/etc/valkey/valkey.conf", "valkey-cli"},
 	}
 }
 

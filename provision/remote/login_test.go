@@ -129,7 +129,7 @@ func testCheck(t *testing.T, s *site, h *sandbox.Host) {
 	gone.Name, gone.Port = "gone", 1
 	all := m.dialer(t).Check(t.Context(), []inventory.Host{s.entry(h, "deploy"), gone})
 	c := all[0]
-	if c.Err != nil || c.Root != "by sudo with a password" || c.Facts.OS != "debian" || c.Facts.Systemd == 0 || len(c.Disks) == 0 || c.Disks[0].Size == 0 || c.Target != "deploy@"+h.Address+":22" {
+	if c.Err != nil || c.Root != "by sudo with a password" || c.Facts.OS != "debian" || c.Facts.Systemd == 0 || len(c.Disks) == 0 || c.Disks[0].Free == 0 || c.Target != "deploy@"+h.Address+":22" {
 		t.Errorf("got %+v", c)
 	}
 	if c.Skew.Abs() > time.Second || len(c.Warnings) != 0 {

@@ -193,8 +193,8 @@ type Checked struct {
 
 // Disk is a file system of a host.
 type Disk struct {
-	Path       string // where it is mounted
-	Free, Size int64  // bytes
+	Path string // where it is mounted
+	Free int64  // bytes
 }
 
 // Check looks at hosts, all at once, and changes nothing.
@@ -257,12 +257,11 @@ func parseDisks(text string) []Disk {
 		if len(fields) < 6 {
 			continue
 		}
-		size, err := strconv.ParseInt(fields[1], 10, 64)
-		free, freeErr := strconv.ParseInt(fields[3], 10, 64)
-		if err != nil || freeErr != nil { // the heading
+		free, err := strconv.ParseInt(fields[3], 10, 64)
+		if err != nil { // the heading
 			continue
 		}
-		d := Disk{Path: strings.Join(fields[5:], " "), Free: free << 10, Size: size << 10}
+		d := Disk{Path: strings.Join(fields[5:], " "), Free: free << 10}
 		if len(disks) == 0 || disks[len(disks)-1] != d {
 			disks = append(disks, d)
 		}

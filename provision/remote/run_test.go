@@ -373,7 +373,7 @@ func TestHostFiles(t *testing.T) {
 		t.Errorf("exists: %v, %v", yes, err)
 	}
 	facts, err := host.FactsOf(t.Context(), c)
-	if err != nil || facts.OS == "" || facts.Memory == 0 || len(facts.CPU) == 0 {
+	if err != nil || facts.OS == "" || len(facts.CPU) == 0 {
 		t.Errorf("facts: %+v, %v", facts, err)
 	}
 }

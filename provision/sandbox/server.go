@@ -22,7 +22,6 @@ type Repository struct {
 	Package   string // its service has the same name
 	KeyURL    string // the key that it is signed with, armored
 	KeyFile   string // the same, on this machine
-	Deb       string // the package itself, on this machine
 }
 
 //go:embed aptrepo/serve/main.go
@@ -89,7 +88,7 @@ func (s *Sandbox) readRepository() error {
 	url := "http://" + strings.TrimSuffix(string(address), ":80")
 	s.Repository = &Repository{
 		URL: url, Suite: aptrepo.Suite, Component: aptrepo.Component, Package: aptrepo.Package,
-		KeyURL: url + "/" + aptrepo.KeyName, KeyFile: filepath.Join(s.Dir, aptrepo.KeyName), Deb: debs[0],
+		KeyURL: url + "/" + aptrepo.KeyName, KeyFile: filepath.Join(s.Dir, aptrepo.KeyName),
 	}
 	return nil
 }

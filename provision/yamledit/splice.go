@@ -9,10 +9,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// pair is a key with its value, and the section that contains them.
+// pair is a key with its value.
 type pair struct {
 	key, value *yaml.Node
-	parent     *yaml.Node
 }
 
 // find follows the path as far as its keys exist.
@@ -29,7 +28,7 @@ func find(root *yaml.Node, path []string) []pair {
 		if i < 0 {
 			break
 		}
-		p := pair{section.Content[i], section.Content[i+1], section}
+		p := pair{section.Content[i], section.Content[i+1]}
 		found = append(found, p)
 		section = nil
 		if p.value.Kind == yaml.MappingNode {
@@ -80,7 +79,7 @@ func apply(file, text string, e Edit) (string, error) {
 	case isNull(last.value):
 		return insert(text, last.key.Line, render(path[len(found):], e.Value, last.key.Column+1)), nil
 	}
-	end := pair{last.value.Content[len(last.value.Content)-2], last.value.Content[len(last.value.Content)-1], last.value}
+	end := pair{last.value.Content[len(last.value.Content)-2], last.value.Content[len(last.value.Content)-1]}
 	return insert(text, lastLine(text, root, end), render(path[len(found):], e.Value, end.key.Column-1)), nil
 }
 

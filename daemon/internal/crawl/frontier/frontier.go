@@ -95,7 +95,6 @@ type state struct {
 
 // Frontier is an open frontier. It is safe for concurrent use.
 type Frontier struct {
-	dir   string
 	lock  *disk.Lock
 	write *sql.DB // one connection, which is
 	conn  *sql.Conn
@@ -136,7 +135,7 @@ func Open(ctx context.Context, dir string) (_ *Frontier, err error) {
 	if err := fs.MkdirAll("crawl-dir", dir); err != nil {
 		return nil, fmt.Errorf("folder of the crawl: %w", err)
 	}
-	f := &Frontier{dir: dir, hosts: map[string]*host{}, holds: map[string]time.Time{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
+	f := &Frontier{hosts: map[string]*host{}, holds: map[string]time.Time{}, stmts: map[string]*sql.Stmt{}, later: map[Key]*Entry{}, inflight: map[Key]*Lease{}, claimed: map[Key]*Lease{}, changed: make(chan struct{})}
 	if f.lock, err = disk.AcquireLock(filepath.Join(dir, lockName)); err != nil {
 		return nil, err
 	}

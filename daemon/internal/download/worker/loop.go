@@ -231,7 +231,7 @@ func (l *loop) enqueue(lease download.Lease, job download.Job, ok bool, until ti
 // begin starts the download of a task.
 func (l *loop) begin(t *task) {
 	ctx, cancel := context.WithCancelCause(l.store)
-	t.runs, t.cancel = true, cancel
+	t.cancel = cancel
 	l.running++
 	l.spawn(func() func(*loop) {
 		defer cancel(nil)

@@ -435,7 +435,6 @@ type task struct {
 	pace   *pace     // of its host then
 	until  time.Time // when the lease ends, by this machine's clock
 	cancel func(cause error)
-	runs   bool
 	lost   bool // the lease is lost: nothing is to be settled
 }
 

@@ -24,7 +24,6 @@ import (
 // local is this process with the store open.
 type local struct {
 	cfg    configs.Config
-	log    *slog.Logger
 	store  engine.Store
 	link   *backup.Link
 	engine *engine.Engine
@@ -45,7 +44,7 @@ func openLocal(ctx context.Context, cfg configs.Config, want []engine.Spec, errO
 		}
 	}
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	l := &local{cfg: cfg, log: log}
+	l := &local{cfg: cfg}
 	if l.link, err = archiveOf(cfg, log); err != nil {
 		return nil, err
 	}
