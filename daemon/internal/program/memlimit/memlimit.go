@@ -96,27 +96,14 @@ func mountsOf(info []byte, v2 bool) (all []mount) {
 			continue
 		}
 		if v2 && to[0] == "cgroup2" || !v2 && to[0] == "cgroup" && contains(to[2], "memory") {
-			all = append(all, mount{root: unescape(from[3]), at: unescape(from[4])})
+			all = append(all, mount{root: unescaped.Replace(from[3]), at: unescaped.Replace(from[4])})
 		}
 	}
 	return all
 }
 
-// unescape undoes the escapes of the kernel: \040 is a space.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
+// unescaped undoes the escapes of the kernel, which has these four.
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // limit returns the least limit of the group and of those above it; 0: there is none.
 func (g group) limit(root fs.FS) (least uint64) {
