@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cr-clawer/urifilter/systemd"
 )
@@ -39,11 +40,11 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 			return err
 		}
 	}
-	register := false
+	var own []unitChange // the service, if it is new
 	for _, c := range in.Units {
 		switch {
 		case c.Change == "created" && c.name == h.program.Service():
-			register = true
+			own = append(own, c)
 		case c.Change == "created", c.Change == "updated":
 			if err := writeUnit(c.Path, c.content); err != nil {
 				return err
@@ -54,14 +55,9 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 			}
 		}
 	}
-	if register {
-		for _, c := range in.Units {
-			if c.name != h.program.Service() {
-				continue
-			}
-			if err := h.register(ctx, c); err != nil {
-				return err
-			}
+	for _, c := range own {
+		if err := h.register(ctx, c); err != nil {
+			return err
 		}
 	}
 	if !in.Changed {
@@ -75,10 +71,8 @@ func (h *unitHost) apply(ctx context.Context, in *installation) error {
 			return err
 		}
 	}
-	for _, name := range in.Enabled {
-		if name == h.program.JobTimer() { // a timer must be started to have an effect
-			return h.systemctl(ctx, "start", name)
-		}
+	if timer := h.program.JobTimer(); slices.Contains(in.Enabled, timer) { // it must be started to have an effect
+		return h.systemctl(ctx, "start", timer)
 	}
 	return nil
 }
