@@ -149,10 +149,5 @@ func (r Repo) govulncheck(ctx context.Context) error {
 // unreachable distinguishes a failed download of the database from what govulncheck
 // says when it cannot load the code, or has found something.
 func unreachable(said string) bool {
-	for line := range strings.Lines(said) {
-		if strings.HasPrefix(line, "govulncheck: fetching vulnerabilities") {
-			return true
-		}
-	}
-	return false
+	return strings.Contains("\n"+said, "\ngovulncheck: fetching vulnerabilities")
 }
