@@ -36,7 +36,7 @@ const (
 func Program() program.Program {
 	return program.Program{
 		Program: systemd.Uridownloader(), Roles: []string{RoleDownloader, RoleMaster, RoleWorker}, Single: []string{RoleMaster}, Section: inventory.SectionDownloader, Package: "./daemon/uridownloader",
-		Parse: singleProcess, On: on, Ready: "/readyz", Scopes: downloader.Scopes(), TokenScopes: downloader.Scopes(), Caller: "submit",
+		Parse: reading(), On: on, Ready: "/readyz", Scopes: downloader.Scopes(), TokenScopes: downloader.Scopes(), Caller: "submit",
 	}
 }
 
@@ -46,33 +46,39 @@ func on(roles []string) (program.Variant, error) {
 	shared := program.Servers{Redis: true, MongoDB: true, Store: "mongodb", Filter: true}
 	switch {
 	case has(RoleDownloader) && len(roles) > 1:
-		return program.Variant{Run: "serve", Parse: singleProcess}, fmt.Errorf("%s is all of it in one process, with a store of its own: want it without %s and %s", RoleDownloader, RoleMaster, RoleWorker)
+		return program.Variant{Run: "serve", Parse: reading()}, fmt.Errorf("%s is all of it in one process, with a store of its own: want it without %s and %s", RoleDownloader, RoleMaster, RoleWorker)
 	case has(RoleMaster) && has(RoleWorker): // one process, beside workers on other hosts
-		return program.Variant{Run: "serve", Parse: sharing, Servers: shared}, nil
+		return program.Variant{Run: "serve", Parse: reading(share), Servers: shared}, nil
 	case has(RoleMaster):
-		return program.Variant{Run: "master --dispatch", Parse: mastering, Servers: shared}, nil
+		return program.Variant{Run: "master --dispatch", Parse: reading(share, master), Servers: shared}, nil
 	case has(RoleWorker):
-		return program.Variant{Run: "worker", Parse: working, Servers: shared}, nil
+		return program.Variant{Run: "worker", Parse: reading(share, work), Servers: shared}, nil
 	}
-	return program.Variant{Run: "serve", Parse: singleProcess}, nil
+	return program.Variant{Run: "serve", Parse: reading()}, nil
 }
 
-// singleProcess reads the settings of all roles in one process.
-func singleProcess(name string, text []byte) (program.Settings, error) {
-	c, err := downloader.Parse(name, text)
-	if err != nil {
-		return program.Settings{}, err
+// reading returns a function that reads the settings of all roles in one process, and then says how a process differs from that.
+func reading(differs ...func(*program.Settings, downloader.Config)) func(name string, text []byte) (program.Settings, error) {
+	return func(name string, text []byte) (program.Settings, error) {
+		c, err := downloader.Parse(name, text)
+		if err != nil {
+			return program.Settings{}, err
+		}
+		s := program.Settings{
+			Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
+			Reread:   []string{c.TLS.CertFile, c.TLS.KeyFile},
+			AtStart:  []string{c.Redis.PasswordFile, c.MongoDB.URIFile, c.Filter.TokenFile, c.Report.WebhookTokenFile, c.Report.MailPasswordFile},
+			Packages: append(python(c), chromium(c)...),
+			Ask:      askMaster,
+			AskOnHost: func(ctx context.Context, h host.Host, path, token string) error {
+				return askOnHost(ctx, h, path, c.URL(), token)
+			},
+		}
+		for _, change := range differs {
+			change(&s, c)
+		}
+		return s, nil
 	}
-	return program.Settings{
-		Validate: c.Validate, Listen: c.Listen, URL: c.URL(), DataDir: c.DataDir, TokensFile: c.Auth.TokensFile,
-		Reread:   []string{c.TLS.CertFile, c.TLS.KeyFile},
-		AtStart:  []string{c.Redis.PasswordFile, c.MongoDB.URIFile, c.Filter.TokenFile, c.Report.WebhookTokenFile, c.Report.MailPasswordFile},
-		Packages: append(python(c), chromium(c)...),
-		Ask:      askMaster,
-		AskOnHost: func(ctx context.Context, h host.Host, path, token string) error {
-			return askOnHost(ctx, h, path, c.URL(), token)
-		},
-	}, nil
 }
 
 // python returns the package of the Python that the settings name, if it is Debian's. A master
@@ -92,42 +98,22 @@ func chromium(c downloader.Config) []string {
 	return nil
 }
 
-// mastering reads the settings of a master, which downloads nothing.
-func mastering(name string, text []byte) (program.Settings, error) {
-	s, err := sharing(name, text)
-	if err != nil {
-		return s, err
-	}
-	c, err := downloader.Parse(name, text)
-	s.Packages = python(c)
-	return s, err
-}
+// master is for one that downloads nothing.
+func master(s *program.Settings, c downloader.Config) { s.Packages = python(c) }
 
-// sharing reads the settings of a process that shares its store with others.
-func sharing(name string, text []byte) (program.Settings, error) {
-	s, err := singleProcess(name, text)
-	if err != nil {
-		return s, err
-	}
-	c, err := downloader.Parse(name, text)
+// share is for a process that shares its store with others.
+func share(s *program.Settings, c downloader.Config) {
 	s.Database, s.PlainRedis = c.MongoDB.Database, len(c.Redis.Addrs) > 0 && !c.Redis.TLS
 	s.Validate = func() error { return errors.Join(c.Validate(), shares(c)) }
-	return s, err
 }
 
-// working reads the settings of a worker, which callers ask for nothing but its health.
-func working(name string, text []byte) (program.Settings, error) {
-	s, err := sharing(name, text)
-	if err != nil {
-		return s, err
-	}
-	c, err := downloader.Parse(name, text)
+// work is for a worker, which callers ask for nothing but its health.
+func work(s *program.Settings, c downloader.Config) {
 	s.Listen, s.URL = c.Worker.Listen, address.URL(c.TLS.CertFile != "", c.Worker.Listen)
 	s.Ask = nil // it is ready when it reaches the store
 	s.AskOnHost = func(ctx context.Context, h host.Host, _, _ string) error {
 		return readyOnHost(ctx, h, c.Worker.Listen, c.TLS.CertFile != "")
 	}
-	return s, err
 }
 
 // shares returns what is missing from the settings of a process that shares its store with others.
