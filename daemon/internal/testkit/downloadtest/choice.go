@@ -132,11 +132,7 @@ func off(r *rig) {
 	wantLen(r, "handed out of a job that is off", r.handOut(j.ID, 10), 0)
 	// A running task ends as usual.
 	r.need(r.Finish(ctx, leases[0], result("text"), attempt))
-	lost, err := r.Renew(ctx, "worker", leases[1:], time.Hour)
-	r.need(err)
-	if len(lost) != 0 {
-		r.Errorf("lost %v", lost)
-	}
+	r.wantLost("worker", leases[1:], time.Hour)
 	r.addTasks(j.ID, 20, 1)
 	r.need(r.SwitchJob(ctx, "news", true))
 	wantLen(r, "leased of a job that is on again", r.lease(wish("w", 10)), 2)

@@ -186,6 +186,28 @@ func (r *rig) lease(want download.Want) []download.Lease {
 	return leases
 }
 
+// wantLost renews leases, and compares the tasks whose leases are lost with those wanted.
+func (r *rig) wantLost(owner string, leases []download.Lease, ttl time.Duration, want ...download.Lease) {
+	r.Helper()
+	lost, err := r.Renew(ctx, owner, leases, ttl)
+	r.need(err)
+	slices.Sort(lost)
+	if want := ids(want); !slices.Equal(lost, want) {
+		r.Errorf("lost %v, want %v", lost, want)
+	}
+}
+
+// wantVoid wants that a lease settles nothing.
+func (r *rig) wantVoid(l download.Lease) {
+	r.Helper()
+	id := l.Task.ID
+	r.want("finish "+id, r.Finish(ctx, l, result("void"), attempt), download.ErrLeaseLost)
+	r.want("finish large "+id, r.Finish(ctx, l, result(strings.Repeat("x", r.opt.LargeBody+1)), attempt), download.ErrLeaseLost)
+	r.want("fail "+id, r.Fail(ctx, l, attempt, time.Time{}), download.ErrLeaseLost)
+	r.want("fail for now "+id, r.Fail(ctx, l, attempt, r.clock.Now()), download.ErrLeaseLost)
+	r.want("give back "+id, r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+}
+
 // leased adds a job with n tasks and leases them.
 func (r *rig) leased(name string, n int) (download.Job, []download.Lease) {
 	r.Helper()

@@ -210,15 +210,8 @@ func unknown(r *rig) {
 		r.want("body of "+id, err, download.ErrNoData)
 		for _, number := range []int64{99, 0} {
 			l := download.Lease{Task: download.Task{ID: id, Job: number, Fence: 1}}
-			r.want("finish "+id, r.Finish(ctx, l, result("text"), attempt), download.ErrLeaseLost)
-			r.want("finish large "+id, r.Finish(ctx, l, result(strings.Repeat("x", r.opt.LargeBody+1)), attempt), download.ErrLeaseLost)
-			r.want("fail "+id, r.Fail(ctx, l, attempt, time.Time{}), download.ErrLeaseLost)
-			r.want("give back "+id, r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
-			lost, err := r.Renew(ctx, "w", []download.Lease{l}, time.Minute)
-			r.need(err)
-			if len(lost) != 1 || lost[0] != id {
-				r.Errorf("renew %q: lost %q", id, lost)
-			}
+			r.wantVoid(l)
+			r.wantLost("w", []download.Lease{l}, time.Minute, l)
 		}
 	}
 	for _, q := range []download.Query{{Job: 99}, {Job: 99, Task: "zz"}, {Job: 0}} {

@@ -74,17 +74,17 @@ func said(line string) (id, what string) {
 	return id, strings.TrimSpace(what + " " + rest)
 }
 
-// recovered is checkKilled before and after leases and hand-outs have expired.
+// recovered is check before and after leases and hand-outs have expired.
 func (r *rig) recovered(acknowledged map[string]string) {
-	r.checkKilled(acknowledged)
+	r.check(acknowledged)
 	r.clock.Advance(2 * time.Hour)
 	_, err := r.Sweep(ctx, 0)
 	r.need(err)
-	r.checkKilled(acknowledged)
+	r.check(acknowledged)
 }
 
-// checkKilled compares the store of a killed process with what was acknowledged.
-func (r *rig) checkKilled(acknowledged map[string]string) {
+// check compares the store with what was acknowledged.
+func (r *rig) check(acknowledged map[string]string) {
 	r.Helper()
 	j, err := r.Job(ctx, "news")
 	r.need(err)

@@ -1,7 +1,6 @@
 package downloadtest
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -168,40 +167,23 @@ func renew(r *rig) {
 	other.Task.Fence++
 	r.need(r.GiveBack(ctx, leases[2], time.Time{}))
 	r.need(r.Finish(ctx, leases[3], result(""), attempt))
-	lost, err := r.Renew(ctx, "worker", []download.Lease{leases[0], other, leases[2], leases[3]}, time.Minute)
-	r.need(err)
-	slices.Sort(lost)
-	want := ids([]download.Lease{other, leases[2], leases[3]})
-	if !slices.Equal(lost, want) {
-		r.Errorf("lost %v, want %v", lost, want)
-	}
-	if lost, err = r.Renew(ctx, "another", leases[:2], time.Hour); err != nil || len(lost) != 2 {
-		r.Errorf("another's renewal: lost %v, %v, want both", lost, err)
-	}
-	if lost, err = r.Renew(ctx, "worker", nil, time.Hour); err != nil || len(lost) != 0 {
-		r.Errorf("nothing renewed: lost %v, %v", lost, err)
-	}
+	r.wantLost("worker", []download.Lease{leases[0], other, leases[2], leases[3]}, time.Minute, other, leases[2], leases[3])
+	r.wantLost("another", leases[:2], time.Hour, leases[:2]...)
+	r.wantLost("worker", nil, time.Hour)
 	if got := r.task(j.ID, leases[0].Task.ID).Until; !got.Equal(r.clock.Now().Add(time.Minute)) {
 		r.Errorf("renewed until %v", got)
 	}
 	r.clock.Advance(59 * time.Second) // the first still holds, the others do not
 	r.need(r.Finish(ctx, leases[0], result(""), attempt))
-	lost, err = r.Renew(ctx, "worker", []download.Lease{leases[1], leases[4]}, time.Minute)
-	r.need(err)
-	if len(lost) != 2 {
-		r.Errorf("lost %v, want both that ran out", lost)
-	}
+	r.wantLost("worker", []download.Lease{leases[1], leases[4]}, time.Minute, leases[1], leases[4]) // they ran out
 	// More than fit in one statement.
 	big := r.addJob(job("big"))
 	r.addTasks(big.ID, 0, r.n(2500))
 	r.handOut(big.ID, r.n(2500))
 	many := r.lease(wish("worker", 2500))
-	if lost, err = r.Renew(ctx, "worker", many, time.Hour); err != nil || len(lost) != 0 || len(many) != r.n(2500) {
-		r.Errorf("renewed %d: lost %d, %v", len(many), len(lost), err)
-	}
-	if lost, err = r.Renew(ctx, "nobody", many, time.Hour); err != nil || len(lost) != r.n(2500) {
-		r.Errorf("lost %d, %v, want all", len(lost), err)
-	}
+	wantLen(r, "leased", many, r.n(2500))
+	r.wantLost("worker", many, time.Hour)
+	r.wantLost("nobody", many, time.Hour, many...)
 }
 
 func giveBack(r *rig) {
@@ -233,22 +215,13 @@ func fences(r *rig) {
 	}
 	r.handOut(j.ID, 4)
 	fresh := r.lease(wish("worker", 4)) // the same name: only the fence tells them apart
-	for i, l := range old {
-		r.want("finish", r.Finish(ctx, l, result("old"), attempt), download.ErrLeaseLost)
-		r.want("finish large", r.Finish(ctx, l, result(fmt.Sprintf("%*d", r.opt.LargeBody+1, i)), attempt), download.ErrLeaseLost)
-		r.want("fail", r.Fail(ctx, l, attempt, time.Time{}), download.ErrLeaseLost)
-		r.want("give back", r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+	for _, l := range old {
+		r.wantVoid(l)
 	}
-	lost, err := r.Renew(ctx, "worker", old, time.Hour)
-	r.need(err)
-	if len(lost) != 4 {
-		r.Errorf("lost %v, want all", lost)
-	}
+	r.wantLost("worker", old, time.Hour, old...)
 	for _, l := range fresh {
 		r.need(r.Finish(ctx, l, result("fresh"), attempt))
-		r.want("finish a second time", r.Finish(ctx, l, result("second"), attempt), download.ErrLeaseLost)
-		r.want("fail what is done", r.Fail(ctx, l, attempt, time.Time{}), download.ErrLeaseLost)
-		r.want("give back what is done", r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+		r.wantVoid(l) // the task is done
 		if got := r.body(l.Task.ID); got != "fresh" {
 			r.Errorf("body %q, want that of the newest lease", got)
 		}
@@ -263,9 +236,9 @@ func fences(r *rig) {
 func ranOut(r *rig) {
 	j, leases := r.leased("news", 3)
 	r.clock.Advance(time.Minute)
-	r.want("finish", r.Finish(ctx, leases[0], result("late"), attempt), download.ErrLeaseLost)
-	r.want("fail", r.Fail(ctx, leases[1], attempt, time.Time{}), download.ErrLeaseLost)
-	r.want("give back", r.GiveBack(ctx, leases[2], time.Time{}), download.ErrLeaseLost)
+	for _, l := range leases {
+		r.wantVoid(l)
+	}
 	r.wantCounts(j.ID, map[download.State]int{download.Running: 3})
 	if len(r.data(download.Query{Job: j.ID})) != 0 || len(r.logs(download.Query{Job: j.ID})) != 0 {
 		r.Error("a late worker has stored something")

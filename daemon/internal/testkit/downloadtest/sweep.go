@@ -169,17 +169,11 @@ func (r *rig) gone(j download.Job, leases []download.Lease) {
 		r.Error("there are records of a dropped job")
 	}
 	for _, l := range leases {
-		r.want("finish", r.Finish(ctx, l, result("late"), attempt), download.ErrLeaseLost)
-		r.want("fail", r.Fail(ctx, l, attempt, r.clock.Now()), download.ErrLeaseLost)
-		r.want("give back", r.GiveBack(ctx, l, time.Time{}), download.ErrLeaseLost)
+		r.wantVoid(l)
 		_, err := r.Body(ctx, l.Task.ID)
 		r.want("body", err, download.ErrNoData)
 	}
-	lost, err := r.Renew(ctx, "worker", leases, time.Minute)
-	r.need(err)
-	if len(lost) != len(leases) {
-		r.Errorf("lost %d of %d leases", len(lost), len(leases))
-	}
+	r.wantLost("worker", leases, time.Minute, leases...)
 }
 
 // dropUnderWay drops a job while workers hold its tasks.
