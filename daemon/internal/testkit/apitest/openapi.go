@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -104,12 +105,9 @@ func (r *Rig) validateProblem(a Answer) {
 func (r *Rig) validateCode(route *routers.Route, a Answer) {
 	r.T.Helper()
 	code := a.Problem(r.T).ErrorCode
-	for _, known := range ErrorCodesOf(route.Operation.Responses.Status(a.Status)) {
-		if known == code {
-			return
-		}
+	if !slices.Contains(ErrorCodesOf(route.Operation.Responses.Status(a.Status)), code) {
+		r.T.Errorf("%s %s: openapi.yaml does not name %s under %d", route.Method, route.Path, code, a.Status)
 	}
-	r.T.Errorf("%s %s: openapi.yaml does not name %s under %d", route.Method, route.Path, code, a.Status)
 }
 
 // ErrorCodesOf returns the error codes that openapi.yaml names under a status.

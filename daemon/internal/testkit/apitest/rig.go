@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,19 +159,7 @@ func (r *Rig) DialAny() net.Conn {
 // Eventually waits for a condition on the other side of a connection.
 func (r *Rig) Eventually(what string, ok func() bool) {
 	r.T.Helper()
-	wait := time.Millisecond // grows, because checking is work, too
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(wait) {
-		if ok() {
-			return
-		}
-		wait = min(2*wait, 64*time.Millisecond)
-	}
-	r.T.Errorf("never: %s; log:", what)
-	for line := range strings.Lines(r.Log.String()) {
-		if !strings.Contains(line, "path=/metrics") {
-			r.T.Log(line)
-		}
-	}
+	testserver.Await(r.T, what, ok, r.Log)
 }
 
 // Scrape reads the metrics.

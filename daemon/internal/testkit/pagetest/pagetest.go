@@ -3,6 +3,7 @@
 package pagetest
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -125,15 +126,12 @@ func (b *Browser) Tab(l Look) *Tab {
 	if l.Dark {
 		scheme = "dark"
 	}
-	if l.Language == "" {
-		l.Language = "en"
-	}
 	tab.call("Page.enable", nil, nil)
 	tab.call("Log.enable", nil, nil)
 	tab.call("Runtime.enable", nil, nil)
 	tab.call("Emulation.setDeviceMetricsOverride", object{"width": l.Width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
 	tab.call("Emulation.setEmulatedMedia", object{"features": []object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	tab.call("Emulation.setUserAgentOverride", object{"userAgent": "pagetest", "acceptLanguage": l.Language}, nil)
+	tab.call("Emulation.setUserAgentOverride", object{"userAgent": "pagetest", "acceptLanguage": cmp.Or(l.Language, "en")}, nil)
 	tab.call("Emulation.setScriptExecutionDisabled", object{"value": l.NoScript}, nil)
 	return tab
 }

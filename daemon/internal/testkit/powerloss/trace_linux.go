@@ -118,15 +118,7 @@ func unescape(hex string) (string, error) {
 	if !strings.HasPrefix(hex, `\x`) {
 		return hex, nil
 	}
-	out := make([]byte, 0, len(hex)/4)
-	for ; len(hex) >= 4; hex = hex[4:] {
-		b, err := strconv.ParseUint(hex[2:4], 16, 8)
-		if err != nil {
-			return "", err
-		}
-		out = append(out, byte(b))
-	}
-	return string(out), nil
+	return strconv.Unquote(`"` + hex + `"`)
 }
 
 // stringsOf returns the strings among the arguments.
