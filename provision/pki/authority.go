@@ -110,6 +110,15 @@ func MakeAuthority(dir string, now time.Time) (*Authority, error) {
 	return OpenAuthority(dir)
 }
 
+// valid returns an error for an authority whose certificates every host would refuse.
+func (a *Authority) valid(now time.Time) error {
+	if from, to := a.cert.NotBefore.UTC(), a.cert.NotAfter.UTC(); now.Before(from) || now.After(to) {
+		return fmt.Errorf("the authority is valid from %s to %s, and the clock of this machine says %s\nhint: set the clock if it is wrong; if it was wrong when the authority was made, or the authority has ended: docs/operations.md, \"Replace the authority\"",
+			from.Format(time.DateTime), to.Format(time.DateTime), now.UTC().Format(time.DateTime))
+	}
+	return nil
+}
+
 // Issue returns a new certificate with its key, in one text, for servers and for clients. Names are
 // host names and IP addresses; it expires no later than the authority.
 func (a *Authority) Issue(subject string, names []string, now time.Time, life time.Duration) (string, error) {
@@ -157,6 +166,8 @@ func (a *Authority) Due(pair string, names []string, now, asked time.Time) strin
 	}
 	made := leaf.NotBefore.Add(skew)
 	switch left := leaf.NotAfter.Sub(now); {
+	case leaf.NotBefore.After(now): // every host refuses it until then
+		return "it is not valid yet: the clock of the machine that made it was ahead"
 	case made.Before(asked.Truncate(time.Second)): // certificates have whole seconds
 		return "a renewal was asked for"
 	case left < leaf.NotAfter.Sub(made)/3 && leaf.NotAfter.Before(a.cert.NotAfter):

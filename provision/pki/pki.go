@@ -61,8 +61,14 @@ func (c *Certificates) open() (*Authority, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	if err := a.valid(c.o.Now()); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(c.o.Dir, authorityFile), err)
+	}
 	c.authority = a
-	return a, err
+	return a, nil
 }
 
 // make is open, but creates a missing authority.
@@ -112,6 +118,10 @@ func (c *Certificates) asked() (time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(text)))
 	if err != nil {
 		return at, fmt.Errorf("%s: %w\nhint: remove the file, or write a time such as 2026-11-22T10:00:00Z", path, err)
+	}
+	if now := c.o.Now(); at.After(now) { // whatever is made now would be too old for it
+		return at, fmt.Errorf("%s: a renewal was asked for at %s, and the clock of this machine says %s\nhint: set the clock if it is behind; if it was ahead, go tool mage certificates:renew asks again", path,
+			at.UTC().Format(time.DateTime), now.UTC().Format(time.DateTime))
 	}
 	if c.o.Renew.After(at) {
 		at = c.o.Renew

@@ -112,6 +112,36 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// A clock that was ahead, and is right again, leaves nothing that hosts refuse, or that no run can fulfil.
+func TestClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	dir, a := made(t)
+	for _, ahead := range []time.Duration{2 * skew, 400 * day} {
+		pair, err := a.Issue("one", nil, now.Add(ahead), 300*day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range []time.Time{{}, now} {
+			if got := a.Due(pair, nil, now, asked); !strings.HasPrefix(got, "it is not valid yet") {
+				t.Errorf("made %v ahead, renewal asked for at %v: %q", ahead, asked, got)
+			}
+		}
+	}
+	c := New(Options{Dir: dir, Now: func() time.Time { return now }})
+	if err := os.WriteFile(filepath.Join(dir, renewFile), []byte(now.Add(day).Format(time.RFC3339Nano)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.asked(); err == nil || !strings.Contains(err.Error(), "certificates:renew asks again") {
+		t.Errorf("a renewal that was asked for tomorrow: %v", err)
+	}
+	for _, at := range []time.Time{now.Add(-2 * skew), now.Add(authorityLife + day)} {
+		c := New(Options{Dir: dir, Now: func() time.Time { return at }})
+		if a, err := c.make(t.Context()); err == nil || !strings.Contains(err.Error(), "Replace the authority") {
+			t.Errorf("the authority at %v: %v, %v", at, a, err)
+		}
+	}
+}
+
 // An issued certificate is good for a server and a client, as judged by crypto/tls itself.
 func TestIssuedIsGood(t *testing.T) {
 	t.Parallel()
