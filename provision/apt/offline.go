@@ -139,7 +139,7 @@ func upload(ctx context.Context, h host.Host, debs []deb) error {
 		if sent[base] {
 			continue
 		}
-		u := host.Upload{Source: d.source, Size: d.size, Path: staging + "/" + base, Mode: 0o644}
+		u := host.Upload{Source: d.source, Size: d.size, SHA256: d.sum, Path: staging + "/" + base, Mode: 0o644}
 		if err := h.Upload(ctx, u); err != nil {
 			return fmt.Errorf("bundle: %w", err)
 		}

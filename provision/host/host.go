@@ -58,6 +58,8 @@ type Output struct {
 type Upload struct {
 	Source io.ReaderAt
 	Size   int64 // bytes
+	// SHA256, in hexadecimal, is what was checked of the source, which is refused if it has changed since; "": nothing was.
+	SHA256 string
 	Path   string
 	Mode   fs.FileMode
 	// Owner and Group are names on the host; "": root.

@@ -152,7 +152,7 @@ func (d *Deployment) upload(ctx context.Context, h host.Host, binary Binary, cre
 		return err
 	}
 	defer file.Close()
-	err = h.Upload(ctx, host.Upload{Source: file, Size: binary.Size, Path: staged + "/" + f.name, Mode: 0o755})
+	err = h.Upload(ctx, host.Upload{Source: file, Size: binary.Size, SHA256: binary.SHA256, Path: staged + "/" + f.name, Mode: 0o755})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,14 @@ func (m *machine) Upload(_ context.Context, u host.Upload) error {
 		return err
 	}
 	_, err = io.Copy(file, io.NewSectionReader(u.Source, 0, u.Size))
-	return errors.Join(err, file.Close())
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(u.Path)
+	if err == nil && u.SHA256 != "" && fmt.Sprintf("%x", sha256.Sum256(data)) != u.SHA256 {
+		err = errors.New("it has changed since it was checked")
+	}
+	return err
 }
 
 // deployment returns the deployment of a program whose version output is text.
@@ -229,6 +237,32 @@ func TestUploadOfWhatIsNoUrifilterLeavesNothing(t *testing.T) {
 		t.Fatal(change, err)
 	}
 	if err := change.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "not urifilter") {
+		t.Errorf("error %v", err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(root, "releases")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Another run builds the program again, for itself, while this one is at work.
+func TestUploadOfAnotherBuild(t *testing.T) {
+	t.Parallel()
+	onUnix(t)
+	root := t.TempDir()
+	d := deployment(t, At(root, program), "urifilter v1", time.Now())
+	h := &machine{}
+	change, err := d.Upload().Look(t.Context(), h)
+	if err != nil || change == nil {
+		t.Fatal(change, err)
+	}
+	b, err := d.Binary(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.Path, []byte("#!/bin/sh\necho 'urifilter v2'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := change.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "changed since it was checked") {
 		t.Errorf("error %v", err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(root, "releases")); len(left) != 0 {

@@ -50,6 +50,9 @@ func (c *Conn) upload(ctx context.Context, u host.Upload) error {
 	} else if n != u.Size {
 		return fmt.Errorf("its source has %d bytes, and %d were promised", n, u.Size)
 	}
+	if got := hex.EncodeToString(sum.Sum(nil)); u.SHA256 != "" && got != u.SHA256 {
+		return fmt.Errorf("its source has changed since it was checked: its SHA-256 was %s and is %s\nhint: another build, perhaps: the same command again", u.SHA256, got)
+	}
 	s := stage{Conn: c, u: u, sum: hex.EncodeToString(sum.Sum(nil)), direct: !as.sudo}
 	if err := s.prepare(ctx); err != nil {
 		return err

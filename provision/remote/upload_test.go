@@ -97,6 +97,7 @@ func TestUploadFaults(t *testing.T) {
 		{host.Upload{Source: source, Size: 100_000, Path: "file"}, "want an absolute path"},
 		{host.Upload{Source: source, Size: 100_000, Path: old, Owner: "nobody-of-that-name"}, "nobody-of-that-name"},
 		{host.Upload{Source: source, Size: 1 << 60, Path: old}, "promised"},
+		{host.Upload{Source: source, Size: 100_000, SHA256: strings.Repeat("0", 64), Path: old}, "its source has changed since it was checked"},
 		{host.Upload{Source: &changing{source}, Size: 100_000, Path: old}, "its SHA-256 is"},
 	} {
 		err := c.Upload(t.Context(), f.u)
