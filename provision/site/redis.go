@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,10 @@ func (s *Site) redisOptions(h inventory.Host) (redis.Options, error) {
 }
 
 // knownPassword asks the hosts that call Redis for the password of a server that was lost: with
-// the same password, their daemons reach the new server and restore what they remember.
+// the same password, their daemons reach the new server and restore what they remember. A host that cannot be asked now
+// may be the one that knows it.
 func (s *Site) knownPassword(ctx context.Context) (string, error) {
+	var unasked []error
 	for _, p := range s.Programs {
 		for _, h := range s.with(p) {
 			if p = s.On(h, p); !p.Servers.Redis {
@@ -42,12 +45,15 @@ func (s *Site) knownPassword(ctx context.Context) (string, error) {
 			case ctx.Err() != nil:
 				return "", ctx.Err()
 			case err != nil:
-				step.Warn(ctx, "%s was not asked for the password of a server before this one: %v", h.Name, err)
+				unasked = append(unasked, fmt.Errorf("%s was not asked for the password of a server before this one: %w", h.Name, err))
 			case text != "":
 				s.Masker.Add(text)
 				return text, nil
 			}
 		}
+	}
+	if unasked != nil {
+		return "", fmt.Errorf("%w\nhint: with another password its daemon could not put back what it alone remembers: make the host reachable, or take it out of the inventory if it has no daemon", errors.Join(unasked...))
 	}
 	return "", secret.ErrNoPassword
 }
