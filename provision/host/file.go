@@ -153,6 +153,16 @@ func Restore(ctx context.Context, h Host, path string, before File) error {
 	return WriteFile(ctx, h, before)
 }
 
+// Keep makes a copy of a file, with its owners and mode, unless there is one. A copy that breaks off, as on a full disk, is
+// none: the next one takes its place.
+func Keep(ctx context.Context, h Host, path, kept string) error {
+	script := fmt.Sprintf("[ -e %[2]s ] || { cp -a %[1]s %[3]s && sync %[3]s && mv -T %[3]s %[2]s; }", Quote(path), Quote(kept), Quote(kept+".new"))
+	if err := AsRoot(ctx, h, script); err != nil {
+		return fmt.Errorf("keep %s: %w", kept, err)
+	}
+	return nil
+}
+
 func (f File) complete() File {
 	f.Mode = cmp.Or(f.Mode, 0o644)
 	f.Owner = cmp.Or(f.Owner, "root")

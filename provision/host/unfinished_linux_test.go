@@ -1,6 +1,8 @@
 package host
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +10,43 @@ import (
 	"testing"
 	"time"
 )
+
+// full is a machine on which no file can be larger than a kilobyte.
+type full struct{ here }
+
+func (f full) Run(ctx context.Context, c Command) (Output, error) {
+	c.Script = "ulimit -f 2\n" + c.Script // blocks of 512 bytes, in sh
+	return f.here.Run(ctx, c)
+}
+
+// The copy of what was there before is whole, or is made again, once there is room.
+func TestKeptCopy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, kept := filepath.Join(dir, "it's conf"), filepath.Join(dir, "it's conf.before")
+	content := bytes.Repeat([]byte("before\n"), 1000)
+	if err := os.WriteFile(file, content, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := Keep(t.Context(), full{}, file, kept); err == nil {
+		t.Fatal("there was room")
+	}
+	for range 2 { // the second one changes nothing
+		if err := Keep(t.Context(), here{}, file, kept); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(kept)
+		if info, _ := os.Stat(kept); err != nil || !bytes.Equal(got, content) || info.Mode() != 0o640 {
+			t.Errorf("%d bytes, %v, of %d; %v", len(got), info, len(content), err)
+		}
+		if err := os.WriteFile(file, []byte("after"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
 
 // A file that a host was writing when it lost its power may hold a secret: the next file that is written to the folder
 // removes it, but not one that is being written.

@@ -131,7 +131,7 @@ func (s *Server) edit(name string, settings func(there bool) []setting) step.Wis
 }
 
 func (s *Server) replace(ctx context.Context, h host.Host, wish, before host.File) error {
-	if err := host.AsRoot(ctx, h, "[ -e "+keptPath+" ] || cp -a "+configPath+" "+keptPath); err != nil {
+	if err := host.Keep(ctx, h, configPath, keptPath); err != nil {
 		return err
 	}
 	if err := host.WriteFile(ctx, h, wish); err != nil {

@@ -150,10 +150,8 @@ func (s *Server) configure(ctx context.Context, h host.Host) error {
 	}
 	settings, main, dropIn := s.wishes(st)
 	if main.Content != st.main.Content {
-		keep := main.Path + ".before-urifilter"
-		script := fmt.Sprintf("[ -e %s ] || cp -a %s %[1]s", host.Quote(keep), host.Quote(main.Path))
-		if err := host.AsRoot(ctx, h, script); err != nil {
-			return fmt.Errorf("keep %s: %w", keep, err)
+		if err := host.Keep(ctx, h, main.Path, main.Path+".before-urifilter"); err != nil {
+			return err
 		}
 	}
 	for _, f := range []struct{ wish, now host.File }{{settings, st.settings}, {main, st.main}} {
