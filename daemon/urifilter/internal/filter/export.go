@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"strconv"
@@ -23,9 +24,19 @@ import (
 const (
 	// digestsMark begins the first line of an export.
 	digestsMark = `{"digests_format":`
-	// digestsEnd begins its last line, in which the number of digests follows, and digestsClose.
-	digestsEnd, digestsClose = `{"digests":`, "}\n"
+	// digestsEnd begins its last line.
+	digestsEnd = `{"digests":`
 )
+
+// lastLine returns the last line of an export: the number of digests, and the checksum of all that is before it.
+func lastLine(digests int64, sum uint32) string {
+	return fmt.Sprintf("%s%d,\"crc32c\":\"%08x\"}\n", digestsEnd, digests, sum)
+}
+
+// checksum adds bytes to the checksum of those before them.
+func checksum(sum uint32, more []byte) uint32 {
+	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), more)
+}
 
 // exportCommand writes the digests of a filter.
 type exportCommand struct {
@@ -132,6 +143,7 @@ type exported struct {
 	head  []byte   // first line, without its end; nil: not known yet
 	part  int      // that comes next
 	count int64
+	sum   uint32 // of what is written
 }
 
 // resume makes the export go on with a file: from its last part, which may be cut off.
@@ -148,8 +160,9 @@ func (x *exported) resume(file *os.File) error {
 		return &notText{"is there, and no export of digests", "name another file with --output, or remove this one"}
 	}
 	x.head = bytes.TrimSuffix(head, []byte{'\n'})
-	at := int64(len(head))
+	at, sum := int64(len(head)), checksum(0, head)
 	keep, before := at, int64(0) // where the last part begins, and how many digests are before it
+	x.sum = sum
 	for {
 		line, err := in.ReadSlice('\n')
 		var part [1]byte
@@ -157,14 +170,14 @@ func (x *exported) resume(file *os.File) error {
 		case bytes.HasPrefix(line, []byte(digestsEnd)) && err == nil:
 			return &notText{"is there, and whole", "name another file with --output, or remove this one"}
 		case bytes.HasPrefix(line, []byte{'{'}): // its end is cut off
-			x.part = client.DigestParts
+			x.part, x.sum = client.DigestParts, sum
 			return x.truncate(at)
 		case len(line) >= 2:
 			if _, err := hex.Decode(part[:], line[:2]); err != nil {
 				return &notText{fmt.Sprintf("byte %d: no digest", at), "remove the file to export from the beginning"}
 			}
 			if int(part[0]) != x.part {
-				x.part, keep, before = int(part[0]), at, x.count
+				x.part, keep, before, x.sum = int(part[0]), at, x.count, sum
 			}
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -175,6 +188,7 @@ func (x *exported) resume(file *os.File) error {
 			return x.truncate(keep)
 		}
 		at += int64(len(line))
+		sum = checksum(sum, line)
 		x.count++
 	}
 }
@@ -203,13 +217,14 @@ func (x *exported) add(lines []byte) error {
 	if _, err := x.w.Write(rest); err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
+	x.sum = checksum(x.sum, rest)
 	x.count += int64(bytes.Count(rest, []byte{'\n'}))
 	return nil
 }
 
 // end writes the last line, without which an export is not whole.
 func (x *exported) end() error {
-	if _, err := io.WriteString(x.w, digestsEnd+strconv.FormatInt(x.count, 10)+digestsClose); err != nil {
+	if _, err := io.WriteString(x.w, lastLine(x.count, x.sum)); err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
 	if x.file != nil {
@@ -218,16 +233,22 @@ func (x *exported) end() error {
 	return nil
 }
 
-// digestsSource takes the digests out of an export, after its first line.
-func digestsSource(in *bufio.Reader) source {
-	n := int64(0)
+// digestsSource takes the digests out of an export, after its first line, the head. Builds between releases wrote no
+// checksum into the last one.
+func digestsSource(head []byte, in *bufio.Reader) source {
+	n, sum := int64(0), checksum(0, head)
 	return func() (string, error) {
 		line, err := in.ReadSlice('\n')
 		digest := string(bytes.TrimSuffix(line, []byte{'\n'}))
 		switch {
 		case bytes.HasPrefix(line, []byte(digestsEnd)) && err == nil:
-			if string(line) != digestsEnd+strconv.FormatInt(n, 10)+digestsClose {
+			count, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(digest, digestsEnd), "}"), ",")
+			plain := digestsEnd + strconv.FormatInt(n, 10) + "}\n"
+			switch {
+			case count != strconv.FormatInt(n, 10):
 				return "", &notText{fmt.Sprintf("the list has %s digests, and its last line says %s", human.Count(n), digest), "what it has is imported; export again for the rest"}
+			case string(line) != plain && string(line) != lastLine(n, sum):
+				return "", &notText{fmt.Sprintf("the list is damaged: its checksum is %08x, and its last line says %s", sum, digest), "what it has is imported, wrong digests too, or all of them with a wrong secret: drop the filter if this import has made it, and export again"}
 			}
 			if _, err := in.Peek(1); err == nil {
 				return "", &notText{"there is more after the last line of the export", "import exports one by one: what comes after the first is not imported"}
@@ -239,6 +260,7 @@ func digestsSource(in *bufio.Reader) source {
 			return "", errors.New("the list has an empty line")
 		}
 		n++
+		sum = checksum(sum, line)
 		return digest, err
 	}
 }

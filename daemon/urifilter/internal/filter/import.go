@@ -156,7 +156,7 @@ func (c *importCommand) lines(text *unpacked) (io.Reader, error) {
 			return verdicts{read: int64(done.Total), fresh: int64(done.New)}, err
 		}
 	}
-	return &itemLines{begin: func() (source, error) { return digestsSource(in), nil }}, nil
+	return &itemLines{begin: func() (source, error) { return digestsSource(head, in), nil }}, nil
 }
 
 // finish removes the state of an import that is done.

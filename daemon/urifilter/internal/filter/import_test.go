@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,18 +89,58 @@ func TestImportGoesOn(t *testing.T) {
 
 // TestImportOfJoinedExports: of two exports in one file, as cat makes it, the second is not left out in silence.
 func TestImportOfJoinedExports(t *testing.T) {
-	const one = digestsMark + "1}\n" + "aa\n" + digestsEnd + "1" + digestsClose
+	const one = digestsMark + "1}\n" + "aa\n" + digestsEnd + "1}\n" // as builds between releases wrote it
 	for text, want := range map[string]error{one: io.EOF, one + one: &notText{}} {
 		in := bufio.NewReader(strings.NewReader(text))
-		if _, err := in.ReadString('\n'); err != nil {
+		head, err := in.ReadBytes('\n')
+		if err != nil {
 			t.Fatal(err)
 		}
-		next := digestsSource(in)
+		next := digestsSource(head, in)
 		if item, err := next(); item != "aa" || err != nil {
 			t.Errorf("got %q, %v", item, err)
 		}
 		if _, err := next(); reflect.TypeOf(err) != reflect.TypeOf(want) {
 			t.Errorf("%q: got %v, want a %T", text, err, want)
+		}
+	}
+}
+
+// TestImportOfADamagedExport: whichever bit of an export is another one, its import fails.
+func TestImportOfADamagedExport(t *testing.T) {
+	read := func(text []byte) error {
+		in := bufio.NewReader(bytes.NewReader(text))
+		head, err := in.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		next := digestsSource(head, in)
+		for {
+			if _, err := next(); err != nil {
+				return err
+			}
+		}
+	}
+	var text bytes.Buffer
+	x := exported{w: &text}
+	for _, part := range []string{"00aa\n00ab\n", "01ac 1795986726226\n"} {
+		if err := x.add([]byte(digestsMark + "1,\"secret\":\"01\"}\n" + part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(text.Bytes()); err != io.EOF {
+		t.Fatalf("a sound one: %v\n%s", err, text.Bytes())
+	}
+	for at := range text.Len() {
+		for bit := range 8 {
+			damaged := bytes.Clone(text.Bytes())
+			damaged[at] ^= 1 << bit
+			if read(damaged) == io.EOF {
+				t.Errorf("nothing was said of\n%q", damaged)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package filters_test
 
 import (
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"strings"
@@ -262,7 +263,10 @@ func TestExportOfTheDocs(t *testing.T) {
 	}
 	_, text, _ := strings.Cut(string(page), "## An export\n")
 	_, text, _ = strings.Cut(text, "```\n")
-	text, _, _ = strings.Cut(text, `{"digests":2}`)
+	text, end, _ := strings.Cut(text, `{"digests":2,"crc32c":"`)
+	if want := fmt.Sprintf("%08x\"}\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))); !strings.HasPrefix(end, want) {
+		t.Errorf("the checksum is %.11q, want %q", end, want)
+	}
 	r, stop := embeddedRig(t, t.TempDir())
 	defer stop()
 	apitest.WantBody(t, r.Do("POST", "/api/v1/filters/jobs/digests", text, "Content-Type", "text/plain"), `{"total":2,"new":2}`+"\n")
