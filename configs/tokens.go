@@ -78,7 +78,7 @@ func LoadTokensOf(path string, scopes []string) (tokens Tokens, warnings []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	tokens, err = parseTokens(path, data, scopes)
+	tokens, err = ParseTokensOf(path, data, scopes)
 	if mode := info.Mode().Perm(); mode&0o026 != 0 && runtime.GOOS != "windows" {
 		warnings = append(warnings, fmt.Sprintf("%s: mode %#o lets other users read or change the tokens: chmod 0640 or 0600", path, mode))
 	}
@@ -92,7 +92,8 @@ type tokenEntry struct {
 	Scopes []string `yaml:"scopes"`
 }
 
-func parseTokens(path string, data []byte, scopes []string) (Tokens, error) {
+// ParseTokensOf is LoadTokensOf for the content of a file.
+func ParseTokensOf(path string, data []byte, scopes []string) (Tokens, error) {
 	var entries []tokenEntry
 	if err := strict.Decode(path, data, &entries); err != nil {
 		return nil, err

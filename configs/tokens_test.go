@@ -41,7 +41,7 @@ func TestTokensMatch(t *testing.T) {
 }
 
 func TestTokensKeepNoSecret(t *testing.T) {
-	tokens, err := parseTokens("t", []byte(`[{name: a, token: abcdefghijklmnop, scopes: [read]}]`), Scopes())
+	tokens, err := ParseTokensOf("t", []byte(`[{name: a, token: abcdefghijklmnop, scopes: [read]}]`), Scopes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +53,11 @@ func TestTokensKeepNoSecret(t *testing.T) {
 func TestTokenDigestStandsForItsSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "0123456789abcdef"
-	tokens, err := parseTokens("t.yaml", []byte("- {name: a, token: "+secret+", scopes: [read]}\n"), Scopes())
+	tokens, err := ParseTokensOf("t.yaml", []byte("- {name: a, token: "+secret+", scopes: [read]}\n"), Scopes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := parseTokens("u.yaml", []byte("- {name: a, token: '"+tokens[0].Digest()+"', scopes: [read]}\n"), Scopes())
+	again, err := ParseTokensOf("u.yaml", []byte("- {name: a, token: '"+tokens[0].Digest()+"', scopes: [read]}\n"), Scopes())
 	if err != nil {
 		t.Fatal(err)
 	}

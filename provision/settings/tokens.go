@@ -252,19 +252,12 @@ func MakeToken(path, name string, scopes, allowed []string, replace bool) (secre
 	if err != nil {
 		return "", err
 	}
+	// What the daemon would refuse is refused here: with it in the file, no target would do anything.
+	if _, err := configs.ParseTokensOf(path, []byte(after), allowed); err != nil {
+		return "", err
+	}
 	if err := atomicfile.Write(path, []byte(after), 0o600); err != nil {
 		return "", err
 	}
-	// What the daemon would refuse is refused here, and the file is restored.
-	if _, _, err := configs.LoadTokensOf(path, allowed); err != nil {
-		return "", errors.Join(err, undoLocal(path, text))
-	}
 	return secret, nil
-}
-
-func undoLocal(path string, before []byte) error {
-	if string(before) == localHeader {
-		return os.Remove(path)
-	}
-	return atomicfile.Write(path, before, 0o600)
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -133,6 +134,10 @@ func TestMakeToken(t *testing.T) {
 		}
 	}
 	before, _ := os.ReadFile(path)
+	long := time.Unix(1e9, 0)
+	if err := os.Chtimes(path, long, long); err != nil {
+		t.Fatal(err)
+	}
 	if strings.Contains(string(before), secret) {
 		t.Error("the file tells the secret")
 	}
@@ -143,6 +148,9 @@ func TestMakeToken(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
 		t.Errorf("a refusal changed the file:\n%s", after)
+	}
+	if now, err := os.Stat(path); err != nil || !now.ModTime().Equal(long) {
+		t.Errorf("a refused token was in the file for a while: %v", err)
 	}
 	rotated, err := MakeToken(path, "crawler", []string{"filter"}, configs.Scopes(), true)
 	if err != nil {
