@@ -50,7 +50,7 @@ def methods(host, port):
     raw = redis.Redis(host=host, port=port)  # a dump is bytes
     at = 0
     while True:
-        at, data = raw.bf().scandump("py", at)
+        at, data = raw.execute_command("BF.SCANDUMP", "py", at)  # the method refuses beside hiredis
         if at == 0:
             break
         assert raw.bf().loadchunk("py3", at, data)
