@@ -76,7 +76,8 @@ func forgetOf(t testing.TB, s engine.Set, from, n int) int {
 func addOnceInSync(t testing.TB, s engine.Set, from, n int) int {
 	t.Helper()
 	keys, isNew := storetest.Keys(s, from, n), make([]bool, n)
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	// A resync whose daemons all live may take members.ResyncTimeout for each of two steps, and be repeated.
+	for deadline := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got, err := s.Add(context.Background(), keys, isNew)
 		if err == nil {
 			return got
